@@ -17,7 +17,7 @@ BENCH    ?= .
 TARGETS  := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
 .DEFAULT_GOAL := check
-.PHONY: check help build vet test lint race-short soak same-ids attack fuzz bench bench-diff bench-compare bench-console bench-pages conformance peers sweep clients clients-check browser dashboard remote wine cross tidy release release-try release-check clean matrix matrix-check bin/matrix.md screenshots examples
+.PHONY: check help build vet test lint race-short soak same-ids attack fuzz bench bench-diff bench-compare bench-pages conformance peers sweep clients clients-check browser dashboard remote wine cross tidy release release-try release-check clean matrix matrix-check bin/matrix.md screenshots examples
 
 check: build vet lint race-short ## check a change: build, vet, lint, short race tests
 
@@ -79,11 +79,8 @@ bench: ## benchmarks, COUNT=6 times, into bin/bench.txt for benchstat
 bench-diff: ## compare two files from make bench: make bench-diff OLD=a.txt NEW=b.txt
 	$(TOOL) benchstat $(OLD) $(NEW)
 
-bench-compare: ## compare Dragoman with a direct connection and with a plain proxy
-	cd bench && go run .
-
-bench-console: ## measure what the console and recording cost the relay
-	cd bench && go run . -paths serve,console,recording -only load -sizes 1024 -cells MM,LL -rounds 40
+bench-compare: ## compare Dragoman with a plain proxy, and with the targets in bench/README.md; ARGS=-rounds 30
+	cd bench && go run . $(ARGS)
 
 bench-pages: ## measure the pages of the console with 200 servers and 50 open consoles
 	go test ./internal/app/daemon -run '^$$' -bench 'BenchmarkConsole$$' -benchtime 30x

@@ -24,14 +24,15 @@ import (
 type options struct {
 	slice        time.Duration
 	rounds       int
-	clients      int
+	clients      []int // the first for everything, the others for calls per second
 	sizes        []int
 	cells        []string // for example "ML": a modern client and a legacy upstream
 	paths        []string
 	parts        []string
-	handshakes   int
 	starts       int
-	idle, alone  int // the numbers of idle sessions with and without a connection
+	idle         int // the number of sessions whose memory is measured
+	guests       int // the number of idle sessions next to calls
+	settle       time.Duration
 	root         string
 	dragoman     string
 	against      string // an earlier binary to compare with; "" for none
@@ -41,10 +42,11 @@ type options struct {
 
 var (
 	allCells = []string{"MM", "LL", "ML", "LM"}
-	allPaths = []string{report.Direct, report.Proxy, report.Pooled, report.HTTP, report.Stdio, report.Serve, report.Console, report.Recording}
-	// usualPaths are the paths that are measured without the flag -paths.
-	usualPaths = allPaths[:5]
-	allParts   = []string{"load", "handshake", "start", "idle"}
+	// allPaths has each path behind the one that it is compared with, and those that are measured
+	// with small texts only from report.Crowded on.
+	allPaths = []string{report.Direct, report.Proxy, report.Floor, report.HTTP, report.Events, report.Stdio, report.Piped,
+		report.Crowded, report.Few, report.Many, report.Serve, report.Console, report.Recording}
+	allParts = []string{"load", "start", "idle"}
 )
 
 func parseOptions(args []string) (options, error) {
@@ -52,15 +54,16 @@ func parseOptions(args []string) (options, error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.DurationVar(&o.slice, "time", 500*time.Millisecond, "length of one slice of load")
 	flags.IntVar(&o.rounds, "rounds", 5, "slices per contestant and size")
-	flags.IntVar(&o.clients, "clients", 64, "clients, each with one call in flight")
-	sizes := flags.String("sizes", "256,1024,65536", "bytes of text in each call and answer")
+	clients := flags.String("clients", "16,1,64,256", "clients, each with one call in flight; the numbers after the first are for calls per second")
+	sizes := flags.String("sizes", "256,65536,1048576", "bytes of text in each call and answer")
 	cells := flags.String("cells", strings.Join(allCells, ","), "pairs of eras, the client's first: M is modern, L is legacy")
-	paths := flags.String("paths", strings.Join(usualPaths, ","), "contestants: none in the middle, ReverseProxy, the same with a buffer pool, Dragoman to HTTP, Dragoman to stdio; serve, console and recording are dragoman serve without the console, with it, and with record: memory")
+	paths := flags.String("paths", strings.Join(allPaths, ","), "contestants; see README.md")
 	only := flags.String("only", strings.Join(allParts, ","), "what to measure")
-	flags.IntVar(&o.handshakes, "handshakes", 200, "handshakes per contestant")
 	flags.IntVar(&o.starts, "starts", 15, "starts per contestant")
-	flags.IntVar(&o.idle, "idle", 2000, "idle sessions with a connection")
-	flags.IntVar(&o.alone, "alone", 9000, "idle sessions without a connection")
+	flags.IntVar(&o.idle, "idle", 2000, "sessions whose memory is measured")
+	flags.IntVar(&o.guests, "guests", 5000, "idle sessions in the contestant that has some")
+	// Dragoman makes connections rest after 5 s.
+	flags.DurationVar(&o.settle, "settle", 10*time.Second, "how long nothing happens before the memory of what is idle is read")
 	flags.StringVar(&o.root, "root", "..", "where Dragoman's module is")
 	flags.StringVar(&o.dragoman, "dragoman", "", "measure this binary instead of building one")
 	flags.StringVar(&o.against, "against", "", "pair every slice of Dragoman with one of this earlier `BINARY`")
@@ -83,20 +86,22 @@ func parseOptions(args []string) (options, error) {
 	o.cells = pick("cells", strings.ToUpper(strings.ReplaceAll(*cells, ">", "")), allCells)
 	o.paths = pick("paths", *paths, allPaths)
 	o.parts = pick("only", *only, allParts)
-	for item := range strings.SplitSeq(*sizes, ",") {
-		n, err := strconv.Atoi(strings.TrimSpace(item))
-		if err != nil || n < load.MinSize || n > 4<<20 {
-			problems = append(problems, fmt.Errorf("-sizes: %q is not a number from %d to %d", item, load.MinSize, 4<<20))
+	numbers := func(name, list string, least, most int) (all []int) {
+		for item := range strings.SplitSeq(list, ",") {
+			n, err := strconv.Atoi(strings.TrimSpace(item))
+			if err != nil || n < least || n > most {
+				problems = append(problems, fmt.Errorf("-%s: %q is not a number from %d to %d", name, item, least, most))
+			}
+			all = append(all, n)
 		}
-		o.sizes = append(o.sizes, n)
+		return all
 	}
-	for name, n := range map[string]int{"rounds": o.rounds, "clients": o.clients, "handshakes": o.handshakes, "starts": o.starts, "idle": o.idle, "alone": o.alone, "time": int(o.slice)} {
+	o.sizes = numbers("sizes", *sizes, load.MinSize, 3<<20)
+	o.clients = numbers("clients", *clients, 1, load.MaxClients)
+	for name, n := range map[string]int{"rounds": o.rounds, "starts": o.starts, "idle": o.idle, "guests": o.guests, "time": int(o.slice)} {
 		if n < 1 {
 			problems = append(problems, fmt.Errorf("-%s must be positive", name))
 		}
-	}
-	if o.clients > load.MaxClients {
-		problems = append(problems, fmt.Errorf("-clients must be at most %d", load.MaxClients))
 	}
 	o.dragomanArgs = strings.Fields(*extra)
 	if len(problems) > 0 {
@@ -122,7 +127,7 @@ func compareTo(ctx context.Context, args []string, out io.Writer) error {
 	for _, part := range []struct {
 		name    string
 		measure func(context.Context, *report.Report) error
-	}{{"load", s.measureLoad}, {"handshake", s.measureHandshakes}, {"start", s.measureStarts}, {"idle", s.measureIdle}} {
+	}{{"load", s.measureLoad}, {"start", s.measureStarts}, {"idle", s.measureIdle}} {
 		if !slices.Contains(o.parts, part.name) {
 			continue
 		}
@@ -154,7 +159,7 @@ func heading(o options, args []string) *report.Report {
 		Date:    time.Now().Format(time.DateOnly),
 		Command: strings.TrimSpace("go run . " + strings.Join(args, " ")),
 		CPU:     cpu, Cores: runtime.NumCPU(), Kernel: kernel, Go: runtime.Version(), GOMAXPROCS: gomaxprocs,
-		Clients: o.clients, Rounds: o.rounds, Slice: o.slice.String(),
+		Clients: o.clients[0], Rounds: o.rounds, Slice: o.slice.String(),
 	}
 }
 

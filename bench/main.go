@@ -1,13 +1,14 @@
 // Command bench measures the cost of Dragoman. In one run on one machine, it compares Dragoman
-// with a direct connection and with httputil.ReverseProxy.
+// with httputil.ReverseProxy, and with itself in other situations.
 //
 // Without a subcommand, bench starts every contestant as a separate process. Clients make calls
 // through one contestant at a time, for a short slice of time, and check every answer. At the end
 // bench prints costs and ratios, and whether the targets are met. The exit code is 1 if a contestant
 // failed or gave a wrong answer, and 2 for wrong usage. A missed target does not change the exit
 // code. bench starts its own subcommands as processes: echo is the upstream server, proxy is the
-// ReverseProxy, and bare is a plain HTTP server that shows the cost of an idle connection. All
-// traffic stays on the loopback interface. bench works only on Linux; see README.md.
+// ReverseProxy, and bare is a plain HTTP server that shows what a call and an idle connection cost at
+// least. The subcommand soak keeps thousands of sessions at "dragoman serve" for an hour and looks for
+// leaks. All traffic stays on the loopback interface. bench works only on Linux; see README.md.
 package main
 
 import (

@@ -20,8 +20,6 @@ const (
 	// session after it has opened at least this number, growth does not fail. Then the report
 	// mentions the refusal.
 	enoughSessions = 1000
-	// settling is longer than the 5 s after which Dragoman makes connections rest.
-	settling = 10 * time.Second
 )
 
 // idleEnv makes the garbage collector run often in every server, so that the resident memory
@@ -33,14 +31,12 @@ var idleEnv = []string{"GOGC=10"}
 func (s *stage) measureIdle(ctx context.Context, r *report.Report) error {
 	kinds := []struct {
 		server, kind string
-		sessions     int
 		open         func(addr string, n int, keep *[]*load.Client) error
 	}{
-		{"bare", report.Connected, s.idle, openConnected},
-		{"dragoman", report.Connected, s.idle, openConnected},
-		{"bare", report.Streaming, s.idle, openStreaming},
-		{"dragoman", report.Streaming, s.idle, openStreaming},
-		{"dragoman", report.Alone, s.alone, openAlone},
+		{"bare", report.Connected, openConnected},
+		{"dragoman", report.Connected, openConnected},
+		{"bare", report.Streaming, openStreaming},
+		{"dragoman", report.Streaming, openStreaming},
 	}
 	for _, k := range kinds {
 		if ctx.Err() != nil {
@@ -49,7 +45,7 @@ func (s *stage) measureIdle(ctx context.Context, r *report.Report) error {
 		if k.server == "dragoman" && (s.dragoman == "" || !s.wants(report.HTTP)) {
 			continue
 		}
-		say("idle: %s, %d sessions, %s", k.server, k.sessions, k.kind)
+		say("idle: %s, %d sessions, %s", k.server, s.idle, k.kind)
 		binary, args := s.self, func(addr string) []string { return []string{"bare", "-until-eof", "-listen", addr} }
 		if k.server == "dragoman" {
 			c := &contestant{Who: report.Who{Path: report.HTTP}, client: words.Legacy, upstream: words.Legacy}
@@ -57,7 +53,7 @@ func (s *stage) measureIdle(ctx context.Context, r *report.Report) error {
 			_, args, _ = s.arguments(c) // arguments can fail only for "dragoman serve", which needs files
 		}
 		row := report.Idle{Server: k.server, Kind: k.kind}
-		if err := s.growth(ctx, &row, binary, args, k.sessions, k.open); err != nil {
+		if err := s.growth(ctx, &row, binary, args, k.open); err != nil {
 			s.fail(k.server+", idle with "+k.kind, err)
 			continue
 		}
@@ -66,8 +62,8 @@ func (s *stage) measureIdle(ctx context.Context, r *report.Report) error {
 	return nil
 }
 
-// growth starts one server, opens n sessions and sets the result fields of row.
-func (s *stage) growth(ctx context.Context, row *report.Idle, binary string, args func(string) []string, n int, open func(string, int, *[]*load.Client) error) error {
+// growth starts one server, opens s.idle sessions and sets the result fields of row.
+func (s *stage) growth(ctx context.Context, row *report.Idle, binary string, args func(string) []string, open func(string, int, *[]*load.Client) error) error {
 	p, addr, err := s.launch(idleEnv, binary, args)
 	if p != nil {
 		defer p.Stop()
@@ -83,7 +79,7 @@ func (s *stage) growth(ctx context.Context, row *report.Idle, binary string, arg
 	}()
 	resident := func() (int64, error) {
 		select {
-		case <-time.After(settling):
+		case <-time.After(s.settle):
 		case <-ctx.Done():
 			return 0, ctx.Err()
 		}
@@ -98,7 +94,7 @@ func (s *stage) growth(ctx context.Context, row *report.Idle, binary string, arg
 	if err != nil {
 		return err
 	}
-	for row.Sessions < n {
+	for row.Sessions < s.idle {
 		if err := open(addr, firstSessions+row.Sessions, &clients); err != nil {
 			if row.Sessions < enoughSessions {
 				return p.Explain(fmt.Errorf("session %d: %w", row.Sessions, err))
@@ -119,6 +115,7 @@ func (s *stage) growth(ctx context.Context, row *report.Idle, binary string, arg
 // openConnected opens a session and keeps its connection open.
 func openConnected(addr string, n int, keep *[]*load.Client) error {
 	c := load.Dial(addr, words.Legacy, n%load.MaxClients)
+	c.Name = "idle" // so that clients that call have a share of their own of the sessions
 	*keep = append(*keep, c)
 	return c.Open()
 }
@@ -137,13 +134,4 @@ func openStreaming(addr string, n int, keep *[]*load.Client) error {
 		err = fmt.Errorf("GET: the server does not offer a stream")
 	}
 	return err
-}
-
-// openAlone opens a session that keeps no connection open. It opens all sessions over the connection
-// of the first session.
-func openAlone(addr string, n int, keep *[]*load.Client) error {
-	if len(*keep) == 0 {
-		return openConnected(addr, n, keep)
-	}
-	return (*keep)[0].Reopen()
 }

@@ -16,6 +16,20 @@ import (
 // first slice, because connections are opened and buffers grow during that slice.
 const warmUp = 200 * time.Millisecond
 
+// setting is what a row of results has in common.
+type setting struct{ size, clients int }
+
+// settings returns the settings to measure: all sizes, and then the other numbers of clients.
+func (o *options) settings() (all []setting) {
+	for _, size := range o.sizes {
+		all = append(all, setting{size, o.clients[0]})
+	}
+	for _, n := range o.clients[1:] {
+		all = append(all, setting{o.sizes[0], n})
+	}
+	return all
+}
+
 // sample holds the results of one slice with one contestant, and the CPU time of the contestant.
 type sample struct {
 	load.Slice
@@ -23,63 +37,67 @@ type sample struct {
 	children      int
 }
 
-// measureLoad measures the load: in each round, it runs one slice with each contestant.
+// measureLoad measures the load with each setting.
 func (s *stage) measureLoad(ctx context.Context, r *report.Report) error {
-	for _, c := range s.fit() {
-		crowd, err := load.Gather(c.addr, c.client, s.clients)
-		if err != nil {
-			s.drop(c, err)
-			continue
-		}
-		c.crowd = crowd
-	}
 	before := s.account()
-	for _, size := range s.sizes {
-		say("load, %d bytes: %d contestants, %d rounds of %v", size, len(s.fit()), s.rounds, s.slice)
-		for round := range s.rounds + 1 {
-			turns := s.fit()
-			if s.wants(report.Serve) && len(turns) > 0 {
-				// The last contestant of an even round is also the first of the next round, which
-				// runs in the opposite order. Its second slice needs less CPU time, because it
-				// follows directly on its first. The order rotates, so that each contestant has
-				// this advantage equally often.
-				turns = slices.Concat(turns[round/2%len(turns):], turns[:round/2%len(turns)])
+	for _, at := range s.settings() {
+		turns := s.turns(at)
+		say("load, %d bytes, %d clients: %d contestants, %d rounds of %v", at.size, at.clients, len(turns), s.rounds, s.slice)
+		for _, c := range turns {
+			var err error
+			if c.crowd, err = load.Gather(c.dial, at.clients); err != nil {
+				s.drop(c, err)
+				continue
 			}
-			if round%2 == 1 {
-				slices.Reverse(turns) // so that each contestant of a pair runs before the other in half of the rounds
+			c.crowd.Prepare(at.size)
+			if _, err := c.crowd.Run(min(warmUp, s.slice)); err != nil {
+				s.drop(c, err)
 			}
-			for _, c := range turns {
-				if ctx.Err() != nil {
-					return ctx.Err()
-				}
-				if round == 0 {
-					c.crowd.Prepare(size)
-					if _, err := c.crowd.Run(min(warmUp, s.slice)); err != nil {
-						s.drop(c, err)
-					}
-					continue
-				}
-				taken, err := c.sample(s.slice)
-				if err != nil {
-					s.drop(c, err)
-					continue
-				}
-				c.samples[size] = append(c.samples[size], taken)
+		}
+		for round := range s.rounds {
+			if err := s.round(ctx, at, round); err != nil {
+				return err
+			}
+		}
+		for _, c := range turns {
+			if c.crowd != nil {
+				c.crowd.Disperse()
+				c.crowd = nil
 			}
 		}
 	}
 	r.Foreign = s.account().foreign(before)
-	for _, size := range s.sizes {
-		for _, c := range s.fit() {
-			r.Load = append(r.Load, s.row(c, size))
-			r.Versus = append(r.Versus, c.versus(size)...)
+	for _, at := range s.settings() {
+		for _, c := range s.turns(at) {
+			r.Load = append(r.Load, s.row(c, at))
+			r.Versus = append(r.Versus, c.versus(at)...)
 		}
 	}
-	for _, c := range s.contestants {
-		if c.crowd != nil {
-			c.crowd.Disperse()
-			c.crowd = nil
+	return nil
+}
+
+// round runs one slice with each contestant. The last contestant of an even round is also the first
+// of the next round, which runs in the opposite order, so each of a pair runs before the other in half
+// of the rounds. The second of two slices in a row needs less CPU time. The order rotates, so that each
+// contestant has this advantage equally often.
+func (s *stage) round(ctx context.Context, at setting, round int) error {
+	turns := s.turns(at)
+	if len(turns) > 0 {
+		turns = slices.Concat(turns[round/2%len(turns):], turns[:round/2%len(turns)])
+	}
+	if round%2 == 1 {
+		slices.Reverse(turns)
+	}
+	for _, c := range turns {
+		if ctx.Err() != nil {
+			return ctx.Err()
 		}
+		taken, err := c.sample(s.slice)
+		if err != nil {
+			s.drop(c, err)
+			continue
+		}
+		c.samples[at] = append(c.samples[at], taken)
 	}
 	return nil
 }
@@ -141,44 +159,53 @@ func read(pid int) (u usage, err error) {
 	return u, nil
 }
 
-// versus compares the slices of c with the slices of c.base and of c.plain from the same rounds.
-func (c *contestant) versus(size int) (all []report.Versus) {
-	figures := func(c *contestant) (cpu, rate []float64) {
-		for _, v := range c.samples[size] {
-			cpu = append(cpu, micros(v.cpu)/float64(v.Calls))
-			rate = append(rate, v.rate())
-		}
-		return cpu, rate
+// figures returns the values of c for one setting, in the order of the rounds.
+func (c *contestant) figures(at setting) (cpu, rate, p99 []float64) {
+	for _, v := range c.samples[at] {
+		cpu = append(cpu, micros(v.cpu)/float64(v.Calls))
+		rate = append(rate, v.rate())
+		p99 = append(p99, micros(v.P99))
 	}
-	cpu, rate := figures(c)
+	return cpu, rate, p99
+}
+
+// versus compares the slices of c with the slices of c.base and of c.plain from the same rounds.
+func (c *contestant) versus(at setting) (all []report.Versus) {
+	cpu, rate, _ := c.figures(at)
 	for _, other := range []*contestant{c.base, c.plain} {
 		if other == nil || other.err != nil {
 			continue
 		}
-		otherCPU, otherRate := figures(other)
+		otherCPU, otherRate, _ := other.figures(at)
 		all = append(all, report.Versus{
-			Who: c.Who, To: other.Who, Size: size, Pairs: len(cpu),
+			Who: c.Who, To: other.Who, Size: at.size, Pairs: len(cpu),
 			CPU: report.Ratio(cpu, otherCPU), Rate: report.Ratio(rate, otherRate),
 		})
 	}
 	return all
 }
 
-// row summarises the samples of c for one size. The ratios compare c with the ReverseProxy for the
+// row summarises the samples of c for one setting. The ratios compare c with the ReverseProxy for the
 // same client era.
-func (s *stage) row(c *contestant, size int) report.Load {
-	row := report.Load{Who: c.Who, Size: size}
-	var rate, p50, p99, cpu, childCPU []float64
-	for _, v := range c.samples[size] {
+func (s *stage) row(c *contestant, at setting) report.Load {
+	row := report.Load{Who: c.Who, Size: at.size, Clients: at.clients}
+	cpu, rate, p99 := c.figures(at)
+	var p50, childCPU []float64
+	for _, v := range c.samples[at] {
 		row.Calls += v.Calls
 		row.Children = max(row.Children, v.children)
-		rate = append(rate, v.rate())
 		p50 = append(p50, micros(v.P50))
-		p99 = append(p99, micros(v.P99))
-		cpu = append(cpu, micros(v.cpu)/float64(v.Calls))
 		childCPU = append(childCPU, micros(v.childCPU)/float64(v.Calls))
 	}
 	row.Rate, row.P50, row.P99 = report.Summarize(rate), report.Summarize(p50), report.Summarize(p99)
+	proxy := s.find(report.Proxy, c.client, c.client)
+	if proxy != nil && proxy != c && proxy.err == nil {
+		proxyCPU, proxyRate, proxyP99 := proxy.figures(at)
+		row.Rates, row.P99Ratio = report.Ratio(rate, proxyRate), report.Ratio(p99, proxyP99)
+		if c.middle != nil {
+			row.CPURatio = report.Ratio(cpu, proxyCPU)
+		}
+	}
 	if c.middle == nil {
 		return row
 	}
@@ -187,17 +214,6 @@ func (s *stage) row(c *contestant, size int) report.Load {
 	if row.Children > 0 {
 		spread := report.Summarize(childCPU)
 		row.ChildCPU = &spread
-	}
-	for _, p := range s.contestants {
-		if p.Path != report.Proxy || p.client != c.client || p == c {
-			continue
-		}
-		var proxyRate, proxyCPU []float64
-		for _, v := range p.samples[size] {
-			proxyRate = append(proxyRate, v.rate())
-			proxyCPU = append(proxyCPU, micros(v.cpu)/float64(v.Calls))
-		}
-		row.CPURatio, row.Rates = report.Ratio(cpu, proxyCPU), report.Ratio(rate, proxyRate)
 	}
 	return row
 }

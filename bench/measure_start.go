@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/bench/internal/load"
+	"github.com/dragoman-mcp/dragoman/bench/internal/proc"
 	"github.com/dragoman-mcp/dragoman/bench/internal/report"
 	"github.com/dragoman-mcp/dragoman/bench/internal/words"
 )
@@ -19,80 +20,89 @@ const startLimit = 20 * time.Second // the time limit for the first answer from 
 
 // measureStarts measures, over stdio, the time from the start of a process to its answer to
 // tools/list. The process is the echo server itself, or Dragoman with the echo server as its child.
+// The two take turns. Then it measures Dragoman's memory when nothing happens.
 func (s *stage) measureStarts(ctx context.Context, r *report.Report) error {
-	var contestants []*contestant
-	for _, c := range s.fit() {
-		if c.Path == report.Direct || c.Path == report.Stdio {
-			contestants = append(contestants, c)
-		}
+	if s.dragoman == "" {
+		return nil
 	}
-	say("start: %d each of %d contestants", s.starts, len(contestants))
-	taken := map[*contestant][]float64{}
-	for range s.starts + 1 { // the first round only loads the binaries into memory
-		for _, c := range contestants {
-			if ctx.Err() != nil {
+	for _, cell := range s.cells {
+		client, upstream := eras[cell[0]], eras[cell[1]]
+		who := report.Who{Path: report.Stdio, Client: client.Letter(), Upstream: upstream.Letter()}
+		say("start: %s, %d times", who, s.starts)
+		own := s.child(client)
+		dragoman := slices.Concat([]string{s.dragoman, "run"}, s.dragomanArgs, []string{"--"}, s.child(upstream))
+		var through, alone []float64
+		for n := range s.starts + 1 {
+			a, _, err := startOnce(ctx, client, own, 0)
+			b, _, err2 := startOnce(ctx, client, dragoman, 0)
+			if err := errors.Join(err, err2); err != nil {
+				s.fail(who.String()+", start", err)
 				return ctx.Err()
 			}
-			if c.err != nil {
-				continue
+			if n > 0 { // the first round only loads the binaries into memory
+				alone, through = append(alone, micros(a)/1000), append(through, micros(b)/1000)
 			}
-			args := s.child(c.upstream)
-			if c.Path == report.Stdio {
-				args = append(append([]string{s.dragoman, "run"}, s.dragomanArgs...), append([]string{"--"}, args...)...)
-			}
-			d, err := startOnce(ctx, c.client, args)
-			if err != nil {
-				c.err = err
-				s.fail(c.String()+", start", err)
-				continue
-			}
-			taken[c] = append(taken[c], micros(d)/1000)
 		}
-	}
-	for _, c := range contestants {
-		if c.err == nil {
-			r.Starts = append(r.Starts, report.Start{Who: c.Who, Time: report.Summarize(slices.Clone(taken[c][1:]))})
+		_, memory, err := startOnce(ctx, client, dragoman, s.settle)
+		if err != nil {
+			s.fail(who.String()+", idle", err)
+			return ctx.Err()
 		}
+		r.Starts = append(r.Starts, report.Start{
+			Who: who, Time: report.Summarize(through), Alone: report.Summarize(alone), Ratio: report.Ratio(through, alone), Memory: memory,
+		})
 	}
 	return nil
 }
 
 // startOnce runs args as an MCP server on stdio and stops it. It returns the time from the start to
-// the answer to tools/list.
-func startOnce(ctx context.Context, era words.Era, args []string) (taken time.Duration, err error) {
-	ctx, cancel := context.WithTimeout(ctx, startLimit)
+// the answer to tools/list, and the resident memory after the process had nothing to do for the time
+// idle, if that is not zero.
+func startOnce(ctx context.Context, era words.Era, args []string, idle time.Duration) (taken time.Duration, memory int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, startLimit+idle)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.WaitDelay = time.Second
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	start := time.Now()
 	if err := cmd.Start(); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	defer func() {
 		_ = stdin.Close() // 2026-07-28 §stdio, "Shutdown": a server exits when its stdin ends
 		err = errors.Join(err, ended(cmd))
 	}()
-	answers := bufio.NewReader(stdout)
+	if err := firstAnswers(era, stdin, bufio.NewReader(stdout)); err != nil {
+		return 0, 0, err
+	}
+	taken = time.Since(start)
+	if idle > 0 && pause(ctx, idle) {
+		memory, err = proc.Resident(cmd.Process.Pid)
+	}
+	return taken, memory, err
+}
+
+// firstAnswers asks for the list of tools, as a client does that has just started the server.
+func firstAnswers(era words.Era, stdin io.Writer, answers *bufio.Reader) error {
 	if era == words.Legacy {
-		if err := converse(stdin, answers, words.Initialize("1"), "1"); err != nil {
-			return 0, fmt.Errorf("initialize: %w", err)
+		if err := converse(stdin, answers, words.Initialize("1", "dragoman-bench"), "1"); err != nil {
+			return fmt.Errorf("initialize: %w", err)
 		}
 		if err := converse(stdin, answers, words.Initialized(), ""); err != nil {
-			return 0, fmt.Errorf("notifications/initialized: %w", err)
+			return fmt.Errorf("notifications/initialized: %w", err)
 		}
 	}
 	if err := converse(stdin, answers, words.List(era, "2"), "2"); err != nil {
-		return 0, fmt.Errorf("tools/list: %w", err)
+		return fmt.Errorf("tools/list: %w", err)
 	}
-	return time.Since(start), nil
+	return nil
 }
 
 // converse writes message, and reads lines until it gets the answer to the request with the given

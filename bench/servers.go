@@ -1,11 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -23,7 +23,6 @@ func serveProxy(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("bench proxy", flag.ContinueOnError)
 	addr := flags.String("listen", "127.0.0.1:0", "listen on `ADDR`")
 	to := flags.String("to", "", "forward to `URL` (its scheme and host)")
-	pool := flags.Bool("pool", false, "give the proxy a buffer pool")
 	untilEOF := flags.Bool("until-eof", false, "exit when stdin ends")
 	if err := parse(flags, args); err != nil {
 		return err
@@ -32,8 +31,12 @@ func serveProxy(ctx context.Context, args []string) error {
 	if err != nil || target.Host == "" {
 		return usageError{fmt.Errorf("-to must be a URL with a host, but is %q", *to)}
 	}
+	return serve(endWithStdin(ctx, *untilEOF), *addr, proxyTo(func(r *httputil.ProxyRequest) { r.SetURL(target) }))
+}
+
+func proxyTo(rewrite func(*httputil.ProxyRequest)) http.Handler {
 	proxy := &httputil.ReverseProxy{
-		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		Rewrite: rewrite,
 		// The default Transport keeps only two idle connections per host, so calls would often
 		// have to open a new connection.
 		Transport: &http.Transport{
@@ -42,10 +45,7 @@ func serveProxy(ctx context.Context, args []string) error {
 			DisableCompression:  true,
 		},
 	}
-	if *pool {
-		proxy.BufferPool = &buffers{}
-	}
-	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// An upstream may start to answer before it has read the whole request. Without full
 		// duplex, net/http then stops reading the request, and large answers are truncated.
 		if err := http.NewResponseController(w).EnableFullDuplex(); err != nil {
@@ -54,31 +54,25 @@ func serveProxy(ctx context.Context, args []string) error {
 		}
 		proxy.ServeHTTP(w, r)
 	})
-	return serve(endWithStdin(ctx, *untilEOF), *addr, handler)
 }
 
-// buffers is a pool of the 32 KiB buffers that ReverseProxy uses to copy bodies.
-type buffers struct{ pool sync.Pool }
-
-func (p *buffers) Get() []byte {
-	if b, ok := p.pool.Get().(*[]byte); ok {
-		return *b
-	}
-	return make([]byte, 32<<10)
-}
-
-func (p *buffers) Put(b []byte) { p.pool.Put(&b) }
-
-// serveBare runs a net/http server that does only what a legacy client needs. It shows how much
-// memory an idle connection needs in any Go server.
+// serveBare runs a net/http server that answers calls itself, and does only what a client needs. It
+// shows what a call, and an idle connection, cost in any Go server.
 func serveBare(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("bench bare", flag.ContinueOnError)
 	addr := flags.String("listen", "127.0.0.1:0", "listen on `ADDR`")
+	name := flags.String("era", "legacy", "speak `ERA`: modern or legacy")
 	untilEOF := flags.Bool("until-eof", false, "end when stdin does")
 	if err := parse(flags, args); err != nil {
 		return err
 	}
+	era, _ := words.ParseEra(*name)
 	var sessions atomic.Uint64
+	var pool sync.Pool
+	type buffers struct {
+		request bytes.Buffer
+		answer  []byte
+	}
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.Method {
 		case http.MethodGet:
@@ -86,20 +80,27 @@ func serveBare(ctx context.Context, args []string) error {
 			_ = http.NewResponseController(w).Flush()
 			<-r.Context().Done()
 		case http.MethodPost:
-			body, err := io.ReadAll(r.Body)
-			if err != nil {
+			b, _ := pool.Get().(*buffers)
+			if b == nil {
+				b = &buffers{}
+			}
+			defer pool.Put(b)
+			b.request.Reset()
+			if _, err := b.request.ReadFrom(r.Body); err != nil {
 				return
 			}
-			answer := echo.Reply(nil, words.Legacy, body)
+			answer := echo.Reply(b.answer[:0], era, b.request.Bytes())
 			if answer == nil {
 				w.WriteHeader(http.StatusAccepted)
 				return
 			}
 			w.Header().Set("Content-Type", "application/json")
-			if r.Header.Get("Mcp-Session-Id") == "" {
+			if era == words.Legacy && r.Header.Get("Mcp-Session-Id") == "" {
 				w.Header().Set("Mcp-Session-Id", fmt.Sprintf("bare-%016x", sessions.Add(1)))
 			}
+			b.answer = answer
 			_, _ = w.Write(answer)
+		case http.MethodDelete:
 		default:
 			w.WriteHeader(http.StatusMethodNotAllowed)
 		}

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -36,10 +38,12 @@ type contestant struct {
 	client, upstream words.Era
 	addr             string
 	middle           *proc.Process // nil for a direct connection
+	pipe             *load.Pipe    // the clients' connection if they are on stdio, otherwise nil
 	crowd            *load.Crowd
-	samples          map[int][]sample // the samples for each message size
-	base             *contestant      // the same contestant with the binary from -against, or nil
-	plain            *contestant      // for Console and Recording: the Serve contestant to compare with; otherwise nil
+	guests           []*load.Client // the idle sessions of Crowded
+	samples          map[setting][]sample
+	base             *contestant // the same contestant with the binary from -against, or nil
+	plain            *contestant // the contestant that plainOf says, or nil
 	err              error
 }
 
@@ -83,7 +87,7 @@ func (s *stage) set(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if err := s.enter(c); err != nil {
+		if err := s.enter(ctx, c); err != nil {
 			c.err = err
 			s.fail(c.String(), err)
 		}
@@ -91,18 +95,21 @@ func (s *stage) set(ctx context.Context) error {
 	return nil
 }
 
+var eras = map[byte]words.Era{'M': words.Modern, 'L': words.Legacy}
+
 // line creates the contestants. A cell is a pair of eras, such as ML: the client's era, then the
 // upstream's. A direct connection and the proxies do not translate, so they have only the cells MM
 // and LL. If there is no Dragoman binary, line omits the contestants that need it.
 func (s *stage) line() {
-	eras := map[byte]words.Era{'M': words.Modern, 'L': words.Legacy}
 	for _, path := range allPaths {
 		if !s.wants(path) || s.dragoman == "" && throughDragoman(path) {
 			continue
 		}
 		for _, cell := range allCells {
 			client, upstream := eras[cell[0]], eras[cell[1]]
-			if !throughDragoman(path) {
+			if throughDragoman(path) && !mixes(path) && client != upstream {
+				continue
+			} else if !throughDragoman(path) {
 				// Dragoman in a mixed cell, such as ML, is compared with a proxy in the cell
 				// that has the client's era twice, such as MM.
 				if client != upstream || !slices.ContainsFunc(s.cells, func(c string) bool { return c[0] == cell[0] }) {
@@ -113,29 +120,44 @@ func (s *stage) line() {
 			}
 			c := &contestant{
 				Who:    report.Who{Path: path, Client: client.Letter(), Upstream: upstream.Letter()},
-				client: client, upstream: upstream, samples: map[int][]sample{},
+				client: client, upstream: upstream, samples: map[setting][]sample{},
 			}
-			if path == report.Console || path == report.Recording {
-				c.plain = s.find(report.Serve, client, upstream)
-			}
+			c.plain = s.plainOf(c)
 			s.contestants = append(s.contestants, c)
 			if s.against != "" && throughDragoman(path) {
 				base := *c
-				base.Base, base.samples = true, map[int][]sample{}
+				base.Base, base.plain, base.samples = true, nil, map[setting][]sample{}
 				c.base = &base
 				s.contestants = append(s.contestants, c.base) // directly after c, so that c and its base run one after the other
 			}
 		}
 	}
+	// What is compared has the same client era, and so runs soon after the other.
+	slices.SortStableFunc(s.contestants, func(a, b *contestant) int { return cmp.Compare(a.client, b.client) })
 }
+
+// plainOf returns the contestant that differs from c only in what c is there to measure, or nil.
+func (s *stage) plainOf(c *contestant) *contestant {
+	path := map[string]string{
+		report.Events: report.HTTP, report.Crowded: report.HTTP, report.Many: report.Few,
+		report.Console: report.Serve, report.Recording: report.Serve,
+	}[c.Path]
+	switch {
+	case path != "":
+		return s.find(path, c.client, c.upstream)
+	case c.client != c.upstream:
+		return s.find(c.Path, c.client, c.client)
+	}
+	return nil
+}
+
+// mixes reports whether a path through Dragoman is also measured in mixed cells. The other paths are
+// about something that translation has no part in.
+func mixes(path string) bool { return path == report.HTTP || path == report.Stdio }
 
 // throughDragoman reports whether Dragoman is between client and upstream on a path.
 func throughDragoman(path string) bool {
-	switch path {
-	case report.HTTP, report.Stdio, report.Serve, report.Console, report.Recording:
-		return true
-	}
-	return false
+	return path != report.Direct && path != report.Proxy && path != report.Floor
 }
 
 // find returns the contestant with the given path and eras, or nil if it does not exist. It ignores
@@ -151,7 +173,7 @@ func (s *stage) find(path string, client, upstream words.Era) *contestant {
 
 // enter starts the process between client and upstream, and checks that tools/list gets an answer
 // through this process. For a direct connection, enter only sets the address.
-func (s *stage) enter(c *contestant) error {
+func (s *stage) enter(ctx context.Context, c *contestant) error {
 	if c.Path == report.Direct {
 		c.addr = s.upstreams[c.upstream]
 		return nil
@@ -160,25 +182,56 @@ func (s *stage) enter(c *contestant) error {
 	if err != nil {
 		return err
 	}
-	c.middle, c.addr, err = s.launch(env, s.binary(c), arguments)
+	if c.Path == report.Piped {
+		var in io.Writer
+		var out io.Reader
+		if c.middle, in, out, err = proc.StartPiped(env, s.binary(c), arguments("")...); err != nil {
+			return err
+		}
+		c.pipe = load.NewPipe(in, out)
+	} else {
+		c.middle, c.addr, err = s.launch(env, s.binary(c), arguments)
+	}
 	if c.middle != nil {
 		s.processes = append(s.processes, c.middle)
 	}
 	if err != nil {
 		return err
 	}
-	if c.serves() {
+	switch c.Path {
+	case report.Serve, report.Console, report.Recording:
 		c.addr += "/s/" + served + "/mcp" // the endpoint of one server, where tool names have no prefix
 	}
 	if err := s.firstList(c); err != nil {
 		return c.middle.Explain(err)
 	}
+	if c.Path == report.Crowded {
+		say("opening %d idle sessions", s.guests)
+		for i := range s.guests {
+			if err := openConnected(c.addr, i, &c.guests); err != nil {
+				return c.middle.Explain(fmt.Errorf("idle session %d: %w", i, err))
+			}
+		}
+		pause(ctx, s.settle)
+	}
 	return nil
+}
+
+// dial returns a client of c.
+func (c *contestant) dial(number int) *load.Client {
+	if c.pipe != nil {
+		return c.pipe.Dial(c.client, number)
+	}
+	client := load.Dial(c.addr, c.client, number)
+	if c.Path == report.Few || c.Path == report.Many {
+		client.Tool = served + "__echo"
+	}
+	return client
 }
 
 func (s *stage) binary(c *contestant) string {
 	switch {
-	case c.Path == report.Proxy || c.Path == report.Pooled:
+	case !throughDragoman(c.Path):
 		return s.self
 	case c.Base:
 		return s.against
@@ -190,40 +243,50 @@ func (s *stage) binary(c *contestant) string {
 // add to the environment, and a function that returns the arguments for a listen address.
 func (s *stage) arguments(c *contestant) (env []string, arguments func(addr string) []string, err error) {
 	url := "http://" + s.upstreams[c.upstream]
-	if c.serves() {
-		return s.serve(c, url+"/mcp")
-	}
-	return nil, func(addr string) []string {
-		switch c.Path {
-		case report.Proxy, report.Pooled:
-			return []string{"proxy", "-until-eof", "-listen", addr, "-to", url, fmt.Sprintf("-pool=%v", c.Path == report.Pooled)}
-		case report.HTTP:
-			args := append([]string{"run", "--listen", addr}, s.dragomanArgs...)
-			return append(args, url+"/mcp")
+	run := func(target ...string) func(string) []string {
+		return func(addr string) []string {
+			args := append([]string{"run"}, s.dragomanArgs...)
+			if addr != "" {
+				args = append(args, "--listen", addr)
+			}
+			return append(args, target...)
 		}
-		args := append([]string{"run", "--listen", addr}, s.dragomanArgs...)
-		return append(append(args, "--"), s.child(c.upstream)...)
-	}, nil
-}
-
-// serves reports whether the contestant runs "dragoman serve".
-func (c *contestant) serves() bool {
-	return c.Path == report.Serve || c.Path == report.Console || c.Path == report.Recording
+	}
+	switch c.Path {
+	case report.Proxy:
+		return nil, func(addr string) []string { return []string{"proxy", "-until-eof", "-listen", addr, "-to", url} }, nil
+	case report.Floor:
+		return nil, func(addr string) []string {
+			return []string{"bare", "-until-eof", "-listen", addr, "-era", c.client.String()}
+		}, nil
+	case report.HTTP, report.Crowded, report.Piped:
+		return nil, run(url + "/mcp"), nil
+	case report.Events:
+		return nil, run(url + "/events"), nil
+	case report.Stdio:
+		return nil, run(append([]string{"--"}, s.child(c.upstream)...)...), nil
+	}
+	return s.serve(c, url+"/mcp")
 }
 
 // served is the name of the upstream in the configuration of "dragoman serve".
 const served = "echo"
 
-// serve returns the same values as arguments, for "dragoman serve".
+// serve returns the same values as arguments, for "dragoman serve". The servers of Few and Many have
+// the same URL, and the name of the one that gets the calls is in the middle of the alphabet.
 func (s *stage) serve(c *contestant, url string) (env []string, arguments func(addr string) []string, err error) {
 	settings := "  record: off\n"
 	if c.Path == report.Recording {
 		settings = "  record: memory\n"
 	}
-	env, file, err := s.configure("  "+served+":\n    url: "+url+"\n", settings)
+	servers := "  " + served + ": {url: '" + url + "'}\n"
+	for i := range map[string]int{report.Few: 10, report.Many: 200}[c.Path] - 1 {
+		servers += fmt.Sprintf("  %c%d: {url: '%s'}\n", 'a'+i%26, i, url)
+	}
+	env, file, err := s.configure(servers, settings)
 	return env, func(addr string) []string {
 		args := []string{"serve", "-c", file, "--listen", addr}
-		if c.Path == report.Serve {
+		if c.Path != report.Console && c.Path != report.Recording {
 			args = append(args, "--no-console")
 		}
 		return append(args, s.dragomanArgs...)
@@ -250,7 +313,7 @@ func (s *stage) child(era words.Era) []string {
 }
 
 func (s *stage) firstList(c *contestant) error {
-	client := load.Dial(c.addr, c.client, 0)
+	client := c.dial(0)
 	defer client.Close()
 	if err := client.Open(); err != nil {
 		return err
@@ -281,6 +344,9 @@ func (s *stage) strike() {
 		if c.crowd != nil {
 			c.crowd.Disperse()
 		}
+		for _, g := range c.guests {
+			g.Close()
+		}
 	}
 	for _, p := range slices.Backward(s.processes) { // stop each process between client and upstream before the upstream
 		p.Stop()
@@ -300,6 +366,21 @@ func (s *stage) fail(who string, err error) {
 // fit returns the contestants that have not failed.
 func (s *stage) fit() []*contestant {
 	return slices.DeleteFunc(slices.Clone(s.contestants), func(c *contestant) bool { return c.err != nil })
+}
+
+// turns returns the contestants that have not failed and are measured with a setting. Other numbers of
+// clients than the first are only for what has a target there, and large texts not for what they would
+// only blur.
+func (s *stage) turns(at setting) []*contestant {
+	return slices.DeleteFunc(s.fit(), func(c *contestant) bool {
+		switch {
+		case at.clients != s.clients[0]:
+			return c.Path != report.HTTP && c.Path != report.Proxy || c.client != c.upstream
+		case at.size > 1024:
+			return slices.Contains(allPaths[slices.Index(allPaths, report.Crowded):], c.Path)
+		}
+		return false
+	})
 }
 
 // say prints a line for the user to stderr. Results go to stdout.

@@ -34,7 +34,7 @@ func TestStdio(t *testing.T) {
 			`{"jsonrpc":"2.0","id":7,"result":{"content":[{"type":"text","text":"` + long + `"}]}}`},
 		{"legacy refuses discover", words.Legacy, string(words.Discover("1")),
 			`{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"Method not found"}}`},
-		{"modern refuses initialize", words.Modern, string(words.Initialize("1")),
+		{"modern refuses initialize", words.Modern, string(words.Initialize("1", "c")),
 			`{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"Method not found: this server speaks only 2026-07-28"}}`},
 		{"version", words.Legacy, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-03-26"}}`,
 			`{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-03-26","capabilities":{"tools":{}},"serverInfo":{"name":"bench-echo","version":"1"}}}`},
@@ -63,7 +63,7 @@ func TestStdio(t *testing.T) {
 // TestAnswersAreJSON checks that every answer is also valid JSON for the standard library.
 func TestAnswersAreJSON(t *testing.T) {
 	for _, era := range []words.Era{words.Modern, words.Legacy} {
-		for _, say := range []string{string(words.Discover("1")), string(words.Initialize("1")), string(words.List(era, "1")), call1(era, "1", "x"), "{", `{"id":1,"method":"nope"}`} {
+		for _, say := range []string{string(words.Discover("1")), string(words.Initialize("1", "c")), string(words.List(era, "1")), call1(era, "1", "x"), "{", `{"id":1,"method":"nope"}`} {
 			a := reply(nil, era, parse([]byte(say)))
 			if !json.Valid(a.body) {
 				t.Errorf("%s: %s", say, a.body)
@@ -101,13 +101,13 @@ func TestHTTP(t *testing.T) {
 	}{
 		{"modern call", "POST", call1(words.Modern, "5", "hi"), words.Modern, nil, 200, `"id":5,"result":{"resultType":"complete"`},
 		{"modern unknown method", "POST", `{"jsonrpc":"2.0","id":5,"method":"ping"}`, words.Modern, nil, 404, `-32601`},
-		{"modern initialize", "POST", string(words.Initialize("5")), words.Modern, nil, 404, `2026-07-28`},
+		{"modern initialize", "POST", string(words.Initialize("5", "c")), words.Modern, nil, 404, `2026-07-28`},
 		{"modern notification", "POST", string(words.Initialized()), words.Modern, nil, 202, ``},
 		{"modern get", "GET", ``, words.Modern, nil, 405, ``},
 		{"modern delete", "DELETE", ``, words.Modern, nil, 405, ``},
 		{"legacy get", "GET", ``, words.Legacy, nil, 405, ``},
 		{"legacy delete", "DELETE", ``, words.Legacy, nil, 200, ``},
-		{"legacy initialize", "POST", string(words.Initialize("5")), words.Legacy, nil, 200, `2025-11-25`},
+		{"legacy initialize", "POST", string(words.Initialize("5", "c")), words.Legacy, nil, 200, `2025-11-25`},
 		{"legacy no session", "POST", string(words.Discover("5")), words.Legacy, nil, 400, `-32000`},
 		{"legacy modern version", "POST", string(words.Discover("5")), words.Legacy, http.Header{"Mcp-Protocol-Version": {"2026-07-28"}}, 400, `-32000`},
 		{"legacy strange session", "POST", string(words.List(words.Legacy, "5")), words.Legacy, http.Header{"Mcp-Session-Id": {"x"}}, 404, `-32001`},
@@ -140,4 +140,23 @@ func TestHTTP(t *testing.T) {
 			http.DefaultClient.CloseIdleConnections()
 		})
 	}
+}
+
+func TestEvents(t *testing.T) {
+	url := strings.TrimSuffix(start(t, words.Modern), "mcp") + "events"
+	for say, want := range map[string]string{
+		call1(words.Modern, "5", "hi"):             "event: message\ndata: " + string(Reply(nil, words.Modern, []byte(call1(words.Modern, "5", "hi")))) + "\n\n",
+		`{"jsonrpc":"2.0","id":5,"method":"ping"}`: `{"jsonrpc":"2.0","id":5,"error":{"code":-32601,"message":"Method not found"}}`, // not a result
+	} {
+		res, err := http.Post(url, "application/json", strings.NewReader(say))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(res.Body)
+		_ = res.Body.Close()
+		if stream := res.Header.Get("Content-Type") == "text/event-stream"; err != nil || string(got) != want || stream != strings.HasPrefix(want, "event") {
+			t.Errorf("%v %q %s", err, got, res.Header)
+		}
+	}
+	http.DefaultClient.CloseIdleConnections()
 }

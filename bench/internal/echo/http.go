@@ -15,7 +15,8 @@ import (
 // sessionPrefix is the beginning of the session ids that this server creates.
 const sessionPrefix = "bench-"
 
-// HTTP is the echo server over Streamable HTTP, at the path /mcp.
+// HTTP is the echo server over Streamable HTTP, at the path /mcp. At /events, it sends results as
+// event streams.
 type HTTP struct {
 	Era      words.Era
 	sessions atomic.Uint64
@@ -45,13 +46,20 @@ func (s *HTTP) handle(c *fasthttp.RequestCtx) {
 		c.Response.Header.SetNoDefaultContentType(true)
 		return
 	}
+	if a.status == 200 && string(c.Path()) == "/events" {
+		c.SetContentType("text/event-stream")
+		c.Response.AppendBodyString("event: message\ndata: ")
+		c.Response.AppendBody(a.body)
+		c.Response.AppendBodyString("\n\n")
+		return
+	}
 	c.SetContentType("application/json")
 	c.Response.SwapBody(a.body)
 }
 
 // answer returns the answer to a request, and the id of the new session, or "" if it creates none.
 func (s *HTTP) answer(c *fasthttp.RequestCtx) (answer, string) {
-	if string(c.Path()) != "/mcp" {
+	if path := string(c.Path()); path != "/mcp" && path != "/events" {
 		return answer{status: 404}, ""
 	}
 	if !c.IsPost() {

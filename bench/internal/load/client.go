@@ -1,7 +1,7 @@
 // Package load is the client side of a measurement: many MCP clients of one era call the tool
 // echo, each with one call in flight, and check every answer.
 //
-// A Client has one keep-alive connection. It builds each request once, and overwrites only its id,
+// A Client has one keep-alive connection, or a share of a Pipe. It builds each request once, and overwrites only its id,
 // which is also at the beginning and at the end of the text. So every text is unique, and the Client
 // detects a truncated, swapped or stale answer. A wrong answer is an error. The latency of a call
 // includes the time to write the request and to read the answer, but not the time to check the answer.
@@ -40,8 +40,8 @@ const (
 
 // Client is one MCP client. It is not safe for concurrent use.
 type Client struct {
-	// Tool is the tool to call. Dial sets it to echo.
-	Tool string
+	// Tool is the tool to call, and Name what a legacy client calls itself. Dial sets both.
+	Tool, Name string
 
 	era     words.Era
 	url     string
@@ -50,9 +50,14 @@ type Client struct {
 	answer  fasthttp.Response
 	session string
 
+	pipe    *Pipe // replaces url, conn and http; nil for a client over HTTP
+	answers chan []byte
+	line    []byte // the last answer from pipe
+
 	next     uint64           // the next id
 	request  fasthttp.Request // of a call
-	id       []byte           // id, text, mark and tailMark are slices of the body of request
+	body     []byte           // of request, and a newline
+	id       []byte           // id, text, mark and tailMark are slices of body
 	text     []byte
 	mark     []byte
 	tailMark []byte
@@ -68,7 +73,7 @@ func Dial(addr string, era words.Era, number int) *Client {
 	if path == "" {
 		path = "mcp"
 	}
-	c := &Client{Tool: "echo", era: era, url: "http://" + host + "/" + path, next: 100_000_000_000_000 + uint64(number)*100_000_000_000}
+	c := &Client{Tool: "echo", Name: "dragoman-bench", era: era, url: "http://" + host + "/" + path, next: firstID(number)}
 	c.http = fasthttp.HostClient{
 		Addr: host, Name: "dragoman-bench", ReadTimeout: answerTimeout, WriteTimeout: answerTimeout,
 		MaxResponseBodySize: maxMessage, MaxIdemponentCallAttempts: 1, MaxIdleConnDuration: time.Hour,
@@ -93,11 +98,11 @@ func (c *Client) Close() {
 // Open prepares the client for its first call: a legacy client performs the initialize handshake,
 // and a modern client does nothing.
 func (c *Client) Open() error {
-	if c.era == words.Modern {
+	if c.era == words.Modern || c.pipe != nil && c.pipe.opened {
 		return nil
 	}
 	id := c.newID()
-	result, err := c.ask("POST", "", words.Initialize(id), id)
+	result, err := c.ask("POST", "", words.Initialize(id, c.Name), id)
 	if err != nil {
 		return fmt.Errorf("initialize: %w", err)
 	}
@@ -108,18 +113,8 @@ func (c *Client) Open() error {
 	if _, err := c.ask("POST", "", words.Initialized(), ""); err != nil {
 		return fmt.Errorf("notifications/initialized: %w", err)
 	}
-	return nil
-}
-
-// Discover sends server/discover. A modern client may send it before its first call.
-func (c *Client) Discover() error {
-	id := c.newID()
-	result, err := c.ask("POST", "server/discover", words.Discover(id), id)
-	if err == nil && !bytes.Contains(result, []byte(words.ModernVersion)) {
-		err = fmt.Errorf("the answer does not list the modern version: %.200s", result)
-	}
-	if err != nil {
-		return fmt.Errorf("server/discover: %w", err)
+	if c.pipe != nil {
+		c.pipe.opened = true
 	}
 	return nil
 }
@@ -181,12 +176,6 @@ func (c *Client) Watch() error {
 	}
 }
 
-// Reopen opens a new session. It does not end the old session.
-func (c *Client) Reopen() error {
-	c.session = ""
-	return c.Open()
-}
-
 // Share makes c use the session of other. c keeps its own connection.
 func (c *Client) Share(other *Client) { c.session = other.session }
 
@@ -205,6 +194,8 @@ func (c *Client) Prepare(size int) {
 	body, idAt, textAt := words.Call(c.era, c.newID(), c.Tool, string(filler(size)))
 	c.request.Reset()
 	c.head(&c.request, "POST", "tools/call")
+	c.body = append(body, '\n')
+	body = c.body[:len(body)] // append may have moved it
 	c.request.SetBodyRaw(body)
 	c.id = body[idAt : idAt+idDigits]
 	c.text = body[textAt : textAt+size]
@@ -218,7 +209,13 @@ func (c *Client) Call() (time.Duration, error) {
 	copy(c.tailMark, c.id)
 	c.next++
 	start := time.Now()
-	if err := c.http.Do(&c.request, &c.answer); err != nil {
+	var err error
+	if c.pipe != nil {
+		c.line, err = c.pipe.ask(c.body, c.id, c.answers)
+	} else {
+		err = c.http.Do(&c.request, &c.answer)
+	}
+	if err != nil {
 		return 0, err
 	}
 	taken := time.Since(start)
@@ -231,7 +228,13 @@ func (c *Client) Call() (time.Duration, error) {
 
 // ask sends one message and returns the result of the request with the given id. If id is empty,
 // ask accepts any answer with a status from 200 to 299 and returns no result.
-func (c *Client) ask(verb, method string, body []byte, id string) ([]byte, error) {
+func (c *Client) ask(verb, method string, body []byte, id string) (result []byte, err error) {
+	if c.pipe != nil {
+		if c.line, err = c.pipe.ask(append(body, '\n'), []byte(id), c.answers); err != nil || id == "" {
+			return nil, err
+		}
+		return c.result([]byte(id))
+	}
 	var req fasthttp.Request
 	c.head(&req, verb, method)
 	req.SetBodyRaw(body)
@@ -254,6 +257,9 @@ func (c *Client) eventStream() bool {
 // result returns the result in the last answer, which must be the answer to the request with the
 // given id.
 func (c *Client) result(id []byte) ([]byte, error) {
+	if c.pipe != nil {
+		return ResultOf(c.line, id)
+	}
 	body := c.answer.Body()
 	if status := c.answer.StatusCode(); status != 200 {
 		return nil, fmt.Errorf("HTTP %d %.200s", status, body)
@@ -306,9 +312,4 @@ func (c *Client) head(req *fasthttp.Request, verb, method string) {
 		h.Set("MCP-Protocol-Version", words.LegacyVersion)
 		h.Set("Mcp-Session-Id", c.session)
 	}
-}
-
-func (c *Client) newID() string {
-	c.next++
-	return strconv.FormatUint(c.next-1, 10)
 }

@@ -1,10 +1,14 @@
 package load
 
 import (
+	"bufio"
+	"bytes"
 	"context"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -34,7 +38,7 @@ func TestClientAndEcho(t *testing.T) {
 	for _, era := range []words.Era{words.Modern, words.Legacy} {
 		t.Run(era.String(), func(t *testing.T) {
 			addr := startEcho(t, era)
-			c, err := Gather(addr, era, 4)
+			c, err := Gather(func(n int) *Client { return Dial(addr, era, n) }, 4)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -50,17 +54,58 @@ func TestClientAndEcho(t *testing.T) {
 			if err := one.List(); err != nil {
 				t.Error(err)
 			}
-			if era == words.Modern {
-				if err := one.Discover(); err != nil {
-					t.Error(err)
-				}
-			} else {
+			if era == words.Legacy {
 				if ok, err := one.Listen(); ok || err != nil {
 					t.Error(ok, err)
 				}
 			}
 			if err := c.clients[1].Leave(); err != nil {
 				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestPipe checks that clients that share a pipe get their own answers, also out of order, and an
+// error if the server ends.
+func TestPipe(t *testing.T) {
+	for _, era := range []words.Era{words.Modern, words.Legacy} {
+		t.Run(era.String(), func(t *testing.T) {
+			requests, in := io.Pipe()
+			out, answers := io.Pipe()
+			go func() {
+				defer answers.Close()
+				var held []byte
+				for lines := bufio.NewScanner(requests); lines.Scan(); {
+					answer := echo.Reply(nil, era, lines.Bytes())
+					switch {
+					case answer == nil:
+					case !bytes.Contains(lines.Bytes(), []byte("tools/call")):
+						_, _ = answers.Write(append(answer, '\n'))
+					case held == nil:
+						held = append(answer, '\n')
+					default: // the second call is answered first
+						_, _ = answers.Write(slices.Concat([]byte(`{"jsonrpc":"2.0","method":"notifications/message"}`+"\n"), answer, []byte("\n"), held))
+						held = nil
+					}
+				}
+			}()
+			p := NewPipe(in, out)
+			c, err := Gather(func(n int) *Client { return p.Dial(era, n) }, 2)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.Prepare(MinSize)
+			if s, err := c.Run(0); err != nil || s.Calls != 2 {
+				t.Fatal(s, err)
+			}
+			if err := c.clients[0].List(); err != nil {
+				t.Error(err)
+			}
+			_ = in.Close()
+			<-p.ended
+			if _, err := p.ask([]byte("x\n"), []byte("7"), make(chan []byte, 1)); err == nil {
+				t.Error("no error after the end")
 			}
 		})
 	}

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/dragoman-mcp/dragoman/bench/internal/words"
 )
 
 // Crowd is a group of clients that make calls at the same time.
@@ -22,13 +20,13 @@ type Slice struct {
 	P50, P99 time.Duration
 }
 
-// Gather connects n clients of era to addr and opens their sessions.
-func Gather(addr string, era words.Era, n int) (*Crowd, error) {
+// Gather opens the sessions of n clients that dial returns.
+func Gather(dial func(number int) *Client, n int) (*Crowd, error) {
 	c := &Crowd{}
 	for i := range n {
-		client := Dial(addr, era, i)
+		client := dial(i)
 		c.clients = append(c.clients, client)
-		client.taken = make([]time.Duration, 0, 64<<10)
+		client.taken = make([]time.Duration, 0, 8<<10)
 		if err := client.Open(); err != nil {
 			c.Disperse()
 			return nil, fmt.Errorf("client %d: %w", i, err)

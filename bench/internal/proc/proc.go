@@ -28,7 +28,7 @@ const (
 // Process is a child process that runs until Stop is called.
 type Process struct {
 	cmd   *exec.Cmd
-	stdin io.Closer
+	stdin io.WriteCloser
 	said  ends
 	done  chan struct{} // closed when Wait has returned
 	err   error         // the error of Wait; may be read after done is closed
@@ -39,23 +39,45 @@ type Process struct {
 // discarded. The beginning and the end of its stderr are kept for Explain. The environment of the
 // child is env added to that of bench.
 func Start(env []string, path string, args ...string) (*Process, error) {
+	p, err := prepare(env, path, args)
+	if err != nil {
+		return nil, err
+	}
+	return p, p.start()
+}
+
+// StartPiped is like Start, but the caller talks to the child through its stdin and stdout.
+func StartPiped(env []string, path string, args ...string) (*Process, io.Writer, io.Reader, error) {
+	p, err := prepare(env, path, args)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	stdout, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	return p, p.stdin, stdout, p.start()
+}
+
+func prepare(env []string, path string, args []string) (*Process, error) {
 	p := &Process{cmd: exec.Command(path, args...), done: make(chan struct{})}
 	p.cmd.Env = append(os.Environ(), env...)
 	p.cmd.Stderr = &p.said
 	p.cmd.WaitDelay = time.Second // a process that the child started may keep stderr open
-	stdin, err := p.cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	p.stdin = stdin
+	var err error
+	p.stdin, err = p.cmd.StdinPipe()
+	return p, err
+}
+
+func (p *Process) start() error {
 	if err := p.cmd.Start(); err != nil {
-		return nil, err
+		return err
 	}
 	go func() {
 		p.err = p.cmd.Wait()
 		close(p.done)
 	}()
-	return p, nil
+	return nil
 }
 
 // PID returns the id of the process.

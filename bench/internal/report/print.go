@@ -53,8 +53,8 @@ func (r *Report) tables() []table {
 	var all []table
 	for i := 0; i < len(r.Load); {
 		n := i
-		t := table{title: "Load, " + size(r.Load[i].Size), rows: [][]string{{"contestant", "calls/s", "p50 µs", "p99 µs", "CPU µs/call", "min..max", "child µs/call", "CPU ratio", "min..max", "calls/s ratio"}}}
-		for ; n < len(r.Load) && r.Load[n].Size == r.Load[i].Size; n++ {
+		t := table{title: fmt.Sprintf("Load, %s, %d clients", size(r.Load[i].Size), r.Load[i].Clients), rows: [][]string{{"contestant", "calls/s", "p50 µs", "p99 µs", "CPU µs/call", "min..max", "child µs/call", "CPU ratio", "min..max", "calls/s ratio", "p99 ratio"}}}
+		for ; n < len(r.Load) && r.Load[n].Size == r.Load[i].Size && r.Load[n].Clients == r.Load[i].Clients; n++ {
 			t.rows = append(t.rows, r.Load[n].row())
 		}
 		all = append(all, t)
@@ -64,34 +64,45 @@ func (r *Report) tables() []table {
 	for _, x := range r.Versus {
 		v.rows = append(v.rows, append([]string{x.String(), x.To.String(), size(x.Size), fmt.Sprint(x.Pairs)}, append(ratio(x.CPU), ratio(x.Rate)...)...))
 	}
-	h := table{title: "Handshake on a new connection, one at a time", rows: [][]string{{"contestant", "opening", "p50 µs", "p99 µs", "p50 relative to direct"}}}
-	for _, v := range r.Handshakes {
-		ratio := "-"
-		if v.Ratio > 0 {
-			ratio = fmt.Sprintf("%.2f", v.Ratio)
-		}
-		h.rows = append(h.rows, []string{v.String(), v.Opening, fmt.Sprintf("%.0f", v.P50), fmt.Sprintf("%.0f", v.P99), ratio})
-	}
-	s := table{title: "Start to the first answered tools/list, on stdio", rows: [][]string{{"contestant", "ms", "min..max"}}}
+	s := table{title: "Start to the first answered tools/list, and idle memory, on stdio", rows: [][]string{{"contestant", "ms", "min..max", "server alone", "ratio", "idle MB"}}}
 	for _, v := range r.Starts {
-		s.rows = append(s.rows, []string{v.String(), fmt.Sprintf("%.1f", v.Time.Median), fmt.Sprintf("%.1f..%.1f", v.Time.Min, v.Time.Max)})
+		s.rows = append(s.rows, []string{v.String(), fmt.Sprintf("%.1f", v.Time.Median), fmt.Sprintf("%.1f..%.1f", v.Time.Min, v.Time.Max), fmt.Sprintf("%.1f", v.Alone.Median), ratio(v.Ratio)[0], fmt.Sprintf("%.1f", float64(v.Memory)/1e6)})
 	}
 	m := table{title: "Resident memory of an idle legacy session", rows: [][]string{{"server", "keeps open", "sessions", "KiB each", "note"}}}
 	for _, v := range r.Idles {
 		m.rows = append(m.rows, []string{v.Server, v.Kind, fmt.Sprint(v.Sessions), fmt.Sprintf("%.2f", v.Bytes/1024), v.Note})
 	}
-	g := table{title: "Targets", rows: [][]string{{"promise", "who", "measured", "target", "rounds", "verdict"}}}
+	return append(all, v, s, m, r.targets())
+}
+
+// targets has a row for each promise, which is held if it is held in every cell.
+func (r *Report) targets() table {
+	t := table{title: "Targets", rows: [][]string{{"what", "target", "measured", "held"}}}
+	rows := map[string][]string{}
 	for _, v := range r.Targets {
-		sign, verdict := "<=", "miss"
-		if v.AtLeast {
-			sign = ">="
+		row := rows[v.Promise]
+		if row == nil {
+			sign := "<="
+			if v.AtLeast {
+				sign = ">="
+			}
+			row = []string{v.Promise, fmt.Sprintf("%s %.2f%s", sign, v.Limit, v.Unit), "", "yes"}
+			rows[v.Promise] = row
+			t.rows = append(t.rows, row)
 		}
-		if v.Kept() {
-			verdict = "PASS"
+		measured := strings.TrimSpace(fmt.Sprintf("%s %.2f%s", v.Cell, v.Value, v.Unit))
+		if v.Spread != "" {
+			measured += " (" + v.Spread + ")"
 		}
-		g.rows = append(g.rows, []string{v.Promise, v.Who, fmt.Sprintf("%.2f %s", v.Value, v.Unit), fmt.Sprintf("%s %.2f", sign, v.Limit), v.Spread, verdict})
+		if row[2] != "" {
+			row[2] += ", "
+		}
+		row[2] += measured
+		if !v.Kept() {
+			row[3] = "no"
+		}
 	}
-	return append(all, v, h, s, m, g)
+	return t
 }
 
 func ratio(s *Spread) []string {
@@ -118,10 +129,14 @@ func (l Load) row() []string {
 	} else {
 		row = append(row, fmt.Sprintf("%.2f", l.CPURatio.Median), fmt.Sprintf("%.2f..%.2f", l.CPURatio.Min, l.CPURatio.Max))
 	}
-	if l.Rates == nil {
-		return append(row, "-")
+	for _, s := range []*Spread{l.Rates, l.P99Ratio} {
+		if s == nil {
+			row = append(row, "-")
+		} else {
+			row = append(row, fmt.Sprintf("%.2f", s.Median))
+		}
 	}
-	return append(row, fmt.Sprintf("%.2f", l.Rates.Median))
+	return row
 }
 
 // text formats the table. It aligns columns of numbers to the right, and other columns to the left.

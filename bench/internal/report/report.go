@@ -8,6 +8,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -90,9 +91,17 @@ func Rise(values []float64) (rise, mean float64) {
 const (
 	Direct = "direct" // no process between client and upstream
 	Proxy  = "proxy"  // httputil.ReverseProxy, for reference
-	Pooled = "pooled" // httputil.ReverseProxy with a buffer pool
-	HTTP   = "http"   // Dragoman in front of an HTTP upstream
-	Stdio  = "stdio"  // Dragoman in front of a stdio upstream that Dragoman starts
+	Floor  = "bare"   // a net/http server that answers itself, without an upstream: less is not possible
+
+	HTTP    = "http"   // Dragoman in front of an HTTP upstream
+	Events  = "events" // the same, if the upstream answers with event streams
+	Stdio   = "stdio"  // Dragoman in front of a stdio upstream that Dragoman starts
+	Piped   = "piped"  // Dragoman in front of an HTTP upstream, with clients on stdio that share a pipe
+	Crowded = "idle"   // HTTP with thousands of idle sessions
+
+	// In these paths, "dragoman serve" merges the lists of several HTTP upstreams.
+	Few  = "few"  // 10
+	Many = "many" // 200
 
 	// In these paths, "dragoman serve" is in front of an HTTP upstream. The results of Console and
 	// Recording are compared with the results of Serve.
@@ -110,36 +119,35 @@ type Who struct {
 	Base bool `json:"base,omitempty"`
 }
 
+// Cell returns the eras of client and upstream, such as M>L.
+func (w Who) Cell() string { return w.Client + ">" + w.Upstream }
+
+// Name returns the name of the path for the tables.
+func (w Who) Name() string {
+	return cmp.Or(map[string]string{
+		Proxy: "ReverseProxy", Floor: "net/http server", Events: "http, event streams", Piped: "http, clients on stdio",
+		Crowded: "http, idle sessions", Few: "serve, 10 servers", Many: "serve, 200 servers",
+		Serve: "serve, no console", Console: "serve, recording off", Recording: "serve, record: memory",
+	}[w.Path], w.Path)
+}
+
 // String returns the name of the contestant for the tables.
 func (w Who) String() string {
-	cell := w.Client + ">" + w.Upstream
-	switch w.Path {
-	case Direct:
-		return "direct " + cell
-	case Proxy:
-		return "ReverseProxy " + cell
-	case Pooled:
-		return "ReverseProxy+pool " + cell
+	name := w.Name() + " " + w.Cell()
+	switch {
+	case w.Path == Direct || w.Path == Proxy || w.Path == Floor:
+		return name
+	case w.Base:
+		return "base " + name
 	}
-	name := w.Path
-	switch w.Path {
-	case Serve:
-		name = "serve, no console"
-	case Console:
-		name = "serve, recording off"
-	case Recording:
-		name = "serve, record: memory"
-	}
-	if w.Base {
-		return "base " + name + " " + cell
-	}
-	return "dragoman " + name + " " + cell
+	return "dragoman " + name
 }
 
 // Load holds the results of one contestant for one payload size.
 type Load struct {
 	Who
 	Size     int     `json:"size_bytes"`
+	Clients  int     `json:"clients"`
 	Calls    int     `json:"calls"`
 	Rate     Spread  `json:"calls_per_second"`
 	P50      Spread  `json:"p50_us"`
@@ -149,10 +157,11 @@ type Load struct {
 	Children int     `json:"children,omitempty"`
 	CPURatio *Spread `json:"cpu_to_proxy,omitempty"`
 	Rates    *Spread `json:"rate_to_proxy,omitempty"`
+	P99Ratio *Spread `json:"p99_to_proxy,omitempty"`
 }
 
 // Versus compares the contestant Who with the contestant To. To is either the same configuration
-// with the binary from the flag -against, or "dragoman serve" without the console. Each ratio is
+// with the binary from the flag -against, or one without what Who is there to measure. Each ratio is
 // computed from two slices of one round. In every second round the contestants run in the opposite
 // order. A CPU ratio below 1 means that Who needs less CPU time than To. A rate ratio below 1 means
 // that Who makes fewer calls per second than To.
@@ -165,26 +174,20 @@ type Versus struct {
 	Rate  *Spread `json:"rate_to_base"`
 }
 
-// Handshake holds the latency of opening a session on a new connection.
-type Handshake struct {
-	Who
-	Opening string  `json:"opening"` // the messages of the handshake
-	Times   int     `json:"times"`
-	P50     float64 `json:"p50_us"`
-	P99     float64 `json:"p99_us"`
-	Ratio   float64 `json:"p50_to_direct,omitempty"`
-}
-
-// Start holds the time from the start of a process to its first answer to tools/list.
+// Start holds the time from the start of Dragoman to its first answer to tools/list, with a stdio
+// upstream, and of the upstream alone.
 type Start struct {
 	Who
-	Time Spread `json:"ms"`
+	Time   Spread  `json:"ms"`
+	Alone  Spread  `json:"alone_ms"`
+	Ratio  *Spread `json:"to_alone"`
+	Memory int64   `json:"idle_bytes"` // the resident memory when nothing has happened for a while
 }
 
 // Idle holds the memory that one idle session needs.
 type Idle struct {
 	Server   string  `json:"server"` // "bare" or "dragoman"
-	Kind     string  `json:"kind"`   // Connected, Streaming or Alone
+	Kind     string  `json:"kind"`   // Connected or Streaming
 	Sessions int     `json:"sessions"`
 	Bytes    float64 `json:"bytes_per_session"`
 	Note     string  `json:"note,omitempty"`
@@ -194,34 +197,35 @@ type Idle struct {
 const (
 	Connected = "connection"
 	Streaming = "connection and GET stream"
-	Alone     = "no connection"
 )
 
 // Report holds the results of one run of bench.
 type Report struct {
-	Date       string      `json:"date"`
-	Command    string      `json:"command"`
-	CPU        string      `json:"cpu"`
-	Cores      int         `json:"cores"`
-	Kernel     string      `json:"kernel"`
-	Go         string      `json:"go"`
-	GOMAXPROCS string      `json:"gomaxprocs"`
-	Clients    int         `json:"clients"`
-	Rounds     int         `json:"rounds"`
-	Slice      string      `json:"slice"`
-	Foreign    float64     `json:"foreign_cpu_share"` // the share of the machine's CPU time that other processes used while load was measured
-	Load       []Load      `json:"load,omitempty"`
-	Versus     []Versus    `json:"versus,omitempty"`
-	Handshakes []Handshake `json:"handshakes,omitempty"`
-	Starts     []Start     `json:"starts,omitempty"`
-	Idles      []Idle      `json:"idle,omitempty"`
-	Targets    []Target    `json:"targets"`
-	Failures   []string    `json:"failures"`
+	Date       string   `json:"date"`
+	Command    string   `json:"command"`
+	CPU        string   `json:"cpu"`
+	Cores      int      `json:"cores"`
+	Kernel     string   `json:"kernel"`
+	Go         string   `json:"go"`
+	GOMAXPROCS string   `json:"gomaxprocs"`
+	Clients    int      `json:"clients"`
+	Rounds     int      `json:"rounds"`
+	Slice      string   `json:"slice"`
+	Foreign    float64  `json:"foreign_cpu_share"` // the share of the machine's CPU time that other processes used while load was measured
+	Load       []Load   `json:"load,omitempty"`
+	Versus     []Versus `json:"versus,omitempty"`
+	Starts     []Start  `json:"starts,omitempty"`
+	Idles      []Idle   `json:"idle,omitempty"`
+	Targets    []Target `json:"targets"`
+	Failures   []string `json:"failures"`
 }
 
 func size(n int) string {
-	if n >= 1024 && n%1024 == 0 {
-		return fmt.Sprintf("%d KiB", n/1024)
+	switch {
+	case n >= 1<<20 && n%(1<<20) == 0:
+		return fmt.Sprintf("%d MiB", n>>20)
+	case n >= 1<<10 && n%(1<<10) == 0:
+		return fmt.Sprintf("%d KiB", n>>10)
 	}
 	return fmt.Sprintf("%d B", n)
 }

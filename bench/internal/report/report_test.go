@@ -2,6 +2,7 @@ package report
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -54,29 +55,39 @@ func TestMiddle(t *testing.T) {
 
 func sample() *Report {
 	ratio := func(v float64) *Spread { return &Spread{Median: v, Min: v - 0.1, Max: v + 0.1} }
-	row := func(path, client, upstream string, size int, cpu, rate float64) Load {
-		return Load{Who: Who{Path: path, Client: client, Upstream: upstream}, Size: size, CPU: ratio(50), CPURatio: ratio(cpu), Rates: ratio(rate)}
+	who := func(path, cell string) Who { return Who{Path: path, Client: cell[:1], Upstream: cell[1:]} }
+	row := func(path, cell string, size, clients int, cpu, rate, p99 float64) Load {
+		return Load{Who: who(path, cell), Size: size, Clients: clients, CPU: ratio(50), CPURatio: ratio(cpu), Rates: ratio(rate), P99Ratio: ratio(p99)}
 	}
+	versus := func(path, to, cell string, cpu float64) Versus {
+		return Versus{Who: who(path, cell), To: who(to, cell), Size: 256, CPU: ratio(cpu)}
+	}
+	base := who(HTTP, "MM")
+	base.Base = true
 	return &Report{
+		Clients:  16,
 		Failures: []string{"a failure"},
 		Load: []Load{
-			{Who: Who{Path: Direct, Client: "M", Upstream: "M"}, Size: 256},
-			row(Proxy, "M", "M", 256, 1, 1),
-			row(HTTP, "M", "M", 256, 1.25, 0.8),  // exactly at both targets
-			row(HTTP, "L", "L", 256, 1.26, 0.79), // misses both targets
-			row(HTTP, "M", "L", 256, 9, 0),       // no target for this size
-			row(Stdio, "L", "M", 256, 0.75, 0),   // meets the target
-			row(HTTP, "M", "L", 1024, 1.5, 0),    // meets the target
-			row(HTTP, "L", "L", 65536, 1.8, 0),   // misses the target
-			row(Stdio, "L", "L", 65536, 9, 0),    // no target
-			{Who: Who{Path: HTTP, Client: "M", Upstream: "M", Base: true}, Size: 256, CPURatio: ratio(9)}, // not compared with targets
+			{Who: who(Direct, "MM"), Size: 256, Clients: 16},
+			row(Proxy, "MM", 256, 16, 1, 1, 1),
+			row(HTTP, "MM", 256, 16, 0.60, 1.2, 9),  // exactly at both targets; none for p99
+			row(HTTP, "LL", 256, 16, 0.61, 1.19, 9), // misses both targets
+			row(HTTP, "ML", 256, 16, 9, 0, 9),       // compared with M>M only
+			row(Piped, "MM", 256, 16, 9, 0, 9),      // no target
+			row(Stdio, "LL", 1<<20, 16, 1.5, 0, 9),  // meets the target
+			row(HTTP, "LL", 1024, 16, 9, 0, 9),      // no target for this size
+			row(HTTP, "LL", 256, 64, 9, 1.3, 1.01),  // CPU has no target with 64 clients; meets and misses
+			{Who: base, Size: 256, Clients: 16, CPURatio: ratio(9)},
 		},
-		Versus:     []Versus{{Who: Who{Path: HTTP, Client: "M", Upstream: "M"}, To: Who{Path: HTTP, Client: "M", Upstream: "M", Base: true}, Size: 256, Pairs: 5, CPU: ratio(0.987), Rate: ratio(1.01)}},
-		Handshakes: []Handshake{{Who: Who{Path: Direct, Client: "L", Upstream: "L"}}, {Who: Who{Path: HTTP, Client: "L", Upstream: "L"}, Ratio: 2.1}, {Who: Who{Path: Proxy, Client: "L", Upstream: "L"}, Ratio: 2.5}},
-		Starts:     []Start{{Who: Who{Path: Direct, Client: "L", Upstream: "L"}}, {Who: Who{Path: Stdio, Client: "L", Upstream: "L"}, Time: Spread{Median: 12, Min: 11, Max: 30}}},
+		Versus: []Versus{
+			{Who: who(HTTP, "MM"), To: base, Size: 256, Pairs: 5, CPU: ratio(0.987), Rate: ratio(1.01)}, // not compared with targets
+			versus(HTTP, HTTP, "ML", 1.05), versus(Events, HTTP, "MM", 1.11), versus(Many, Few, "MM", 1.05),
+			versus(Crowded, HTTP, "MM", 1.06), versus(Recording, Serve, "MM", 1.07), versus(Console, Serve, "MM", 1.08),
+		},
+		Starts: []Start{{Who: who(Stdio, "LL"), Ratio: ratio(3.1), Memory: 14e6}},
 		Idles: []Idle{
-			{Server: "bare", Kind: Connected, Bytes: 19 << 10}, {Server: "dragoman", Kind: Connected, Bytes: 21 << 10},
-			{Server: "dragoman", Kind: Streaming, Bytes: 90 << 10}, {Server: "dragoman", Kind: Alone, Bytes: 1025},
+			{Server: "bare", Kind: Connected, Bytes: 20 << 10}, {Server: "dragoman", Kind: Connected, Bytes: 9 << 10},
+			{Server: "bare", Kind: Streaming, Bytes: 40 << 10}, {Server: "dragoman", Kind: Streaming, Bytes: 18 << 10},
 		},
 	}
 }
@@ -86,25 +97,26 @@ func TestJudge(t *testing.T) {
 	r.Judge()
 	var got []string
 	for _, v := range r.Targets {
-		verdict := "miss"
-		if v.Kept() {
-			verdict = "PASS"
-		}
-		got = append(got, v.Who+": "+v.Promise+": "+verdict)
+		got = append(got, fmt.Sprintf("%s %s: %v", v.Promise, v.Cell, v.Kept()))
 	}
 	want := []string{
-		"dragoman http M>M: CPU per call, 256 B: PASS",
-		"dragoman http M>M: calls/s, 256 B: PASS",
-		"dragoman http L>L: CPU per call, 256 B: miss",
-		"dragoman http L>L: calls/s, 256 B: miss",
-		"dragoman stdio L>M: CPU per call, 256 B: PASS",
-		"dragoman http M>L: CPU per call, 1 KiB: PASS",
-		"dragoman http L>L: CPU per call, 64 KiB: miss",
-		"dragoman http L>L: , p50 relative to direct: miss",
-		"dragoman stdio L>L: from start to the first answered list: PASS",
-		"dragoman: idle session, connection: PASS",
-		"dragoman: idle session, connection, above bare: miss",
-		"dragoman: idle session, no connection: miss",
+		"CPU of http / of ReverseProxy, 256 B M>M: true",
+		"calls/s / of ReverseProxy, 16 clients M>M: true",
+		"CPU of http / of ReverseProxy, 256 B L>L: false",
+		"calls/s / of ReverseProxy, 16 clients L>L: false",
+		"CPU of stdio / of ReverseProxy, 1 MiB L>L: true",
+		"calls/s / of ReverseProxy, 64 clients L>L: true",
+		"p99 / of ReverseProxy, 64 clients L>L: false",
+		"CPU of http, mixed / of the client's era, 256 B M>L: true",
+		"CPU of http, event streams / of http, 256 B M>M: false",
+		"CPU of serve, 200 servers / of serve, 10 servers, 256 B M>M: true",
+		"CPU of http, idle sessions / of http, 256 B M>M: false",
+		"CPU of serve, record: memory / of serve, no console, 256 B M>M: true",
+		"CPU of serve, recording off / of serve, no console, 256 B M>M: false",
+		"memory of an idle session with connection / of a net/http server : true",
+		"memory of an idle session with connection and GET stream / of a net/http server : false",
+		"start to the first list / of the server alone L>L: false",
+		"idle memory of run L>L: true",
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -121,7 +133,8 @@ func TestPrint(t *testing.T) {
 	if err := r.JSON(&object); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"Load, 256 B\n", "Load, 64 KiB\n", "dragoman http M>M", "base http M>M", "0.987", "PASS", "miss", "- a failure"} {
+	for _, want := range []string{"Load, 256 B, 16 clients\n", "Load, 1 MiB, 16 clients\n", "Load, 256 B, 64 clients\n", "dragoman http M>M", "base http M>M", "0.987", "| no ", "| yes ", "- a failure",
+		"M>M 0.60 (0.00..0.00), L>L 0.61"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("text lacks %q:\n%s", want, text.String())
 		}

@@ -5,7 +5,7 @@ import "fmt"
 // Target is a target value for a measurement, with the measured value.
 type Target struct {
 	Promise string  `json:"promise"`
-	Who     string  `json:"who"`
+	Cell    string  `json:"cell,omitempty"`
 	Value   float64 `json:"value"`
 	Limit   float64 `json:"limit"`
 	AtLeast bool    `json:"at_least,omitempty"` // whether Limit is a minimum; otherwise Limit is a maximum
@@ -21,103 +21,85 @@ func (t Target) Kept() bool {
 	return t.Value <= t.Limit
 }
 
-// These are the targets. Most ratios are relative to ReverseProxy with the same client era and size
-// over HTTP. The ratio for handshakes is relative to the same handshake without a process in between.
+// These are the targets. Ratios of CPU time, calls per second and p99 are relative to ReverseProxy
+// with the same client era, size and number of clients.
+var (
+	cpuTargets = map[string]map[int]float64{ // for each size, with the same era on both sides
+		HTTP:  {256: 0.60, 64 << 10: 0.95, 1 << 20: 1.3},
+		Stdio: {256: 0.42, 64 << 10: 0.95, 1 << 20: 1.5},
+	}
+	// plainTargets are relative to the contestant without what the path is there to measure.
+	plainTargets = map[string]float64{Events: 1.1, Many: 1.05, Crowded: 1.05, Console: 1.07, Recording: 1.07}
+	idleTargets  = map[string]float64{Connected: 0.45, Streaming: 0.35} // relative to the bare server
+)
+
 const (
-	sameEraCPU   = 1.25     // for payloads of 256 B to 1 KiB
-	sameEraRate  = 0.8      // for payloads of 256 B to 1 KiB
-	sameEraLarge = 1.75     // for payloads of 64 KiB
-	mixedCPU     = 1.5      // for payloads of 1 KiB
-	stdioCPU     = 0.75     // for payloads of 256 B to 1 KiB
-	consoleCPU   = 1.03     // for payloads of 1 KiB; relative to "dragoman serve" without the console
-	recordingCPU = 1.10     // for payloads of 1 KiB; relative to "dragoman serve" without the console
-	handshake    = 2.0      // p50
-	firstList    = 25.0     // ms
-	connected    = 33 << 10 // bytes, including the connection
-	alone        = 1 << 10  // bytes; also the limit for the memory of a connected session minus that of a connection to the bare server
+	mixedTarget  = 1.05 // relative to the same path with the client's era on both sides
+	rateTarget   = 1.2
+	p99Target    = 1.0
+	p99Clients   = 64
+	startTarget  = 3 // relative to the upstream alone
+	memoryTarget = 14e6
 )
 
 // Judge sets Targets from the measured values. It omits targets that have no measured value.
 func (r *Report) Judge() {
 	r.Targets = nil
 	for _, l := range r.Load {
-		if !l.Base {
-			r.judgeLoad(l)
-		}
+		r.judgeLoad(l)
 	}
 	for _, v := range r.Versus {
-		limit := map[string]float64{Console: consoleCPU, Recording: recordingCPU}[v.Path]
-		if limit > 0 && v.Size == 1024 && v.CPU != nil && !v.Base && v.To.Path == Serve {
-			r.add(Target{Promise: "CPU per call relative to serve without the console, " + size(v.Size), Who: v.String(), Value: v.CPU.Median, Limit: limit, Unit: "x", Spread: fmt.Sprintf("%.3f to %.3f", v.CPU.Low, v.CPU.High)})
-		}
+		r.judgeVersus(v)
 	}
-	for _, h := range r.Handshakes {
-		if h.Path == HTTP && !h.Base && h.Ratio > 0 {
-			r.add(Target{Promise: h.Opening + ", p50 relative to direct", Who: h.String(), Value: h.Ratio, Limit: handshake, Unit: "x"})
+	bare := map[string]float64{}
+	for _, i := range r.Idles {
+		if i.Server == "bare" {
+			bare[i.Kind] = i.Bytes
+		} else if bare[i.Kind] > 0 {
+			r.add(Target{Promise: "memory of an idle session with " + i.Kind + " / of a net/http server", Value: i.Bytes / bare[i.Kind], Limit: idleTargets[i.Kind]}, nil)
 		}
 	}
 	for _, s := range r.Starts {
-		if s.Path == Stdio {
-			r.add(Target{Promise: "from start to the first answered list", Who: s.String(), Value: s.Time.Median, Limit: firstList, Unit: "ms", Spread: between(s.Time)})
+		if s.Ratio != nil {
+			r.add(Target{Promise: "start to the first list / of the server alone", Cell: s.Cell(), Value: s.Ratio.Median, Limit: startTarget}, s.Ratio)
 		}
+		r.add(Target{Promise: "idle memory of run", Cell: s.Cell(), Value: float64(s.Memory) / 1e6, Limit: memoryTarget / 1e6, Unit: " MB"}, nil)
 	}
-	r.judgeIdle()
 }
 
 func (r *Report) judgeLoad(l Load) {
-	small := l.Size >= 256 && l.Size <= 1024
-	same := l.Client == l.Upstream
-	cpu := func(limit float64) {
-		if l.CPURatio != nil {
-			r.add(Target{Promise: "CPU per call, " + size(l.Size), Who: l.String(), Value: l.CPURatio.Median, Limit: limit, Unit: "x", Spread: between(*l.CPURatio)})
-		}
+	if l.Base || l.Client != l.Upstream {
+		return
 	}
-	switch {
-	case l.Path == Stdio && small:
-		cpu(stdioCPU)
-	case l.Path != HTTP:
-	case !same:
-		if l.Size == 1024 {
-			cpu(mixedCPU)
-		}
-	case small:
-		cpu(sameEraCPU)
-		if l.Rates != nil {
-			r.add(Target{Promise: "calls/s, " + size(l.Size), Who: l.String(), Value: l.Rates.Median, Limit: sameEraRate, AtLeast: true, Unit: "x", Spread: between(*l.Rates)})
-		}
-	case l.Size == 64<<10:
-		cpu(sameEraLarge)
+	if limit := cpuTargets[l.Path][l.Size]; limit > 0 && l.CPURatio != nil && l.Clients == r.Clients {
+		r.add(Target{Promise: "CPU of " + l.Name() + " / of ReverseProxy, " + size(l.Size), Cell: l.Cell(), Value: l.CPURatio.Median, Limit: limit}, l.CPURatio)
+	}
+	if l.Path != HTTP || l.Size != 256 || l.Rates == nil || l.P99Ratio == nil {
+		return
+	}
+	r.add(Target{Promise: fmt.Sprintf("calls/s / of ReverseProxy, %d clients", l.Clients), Cell: l.Cell(), Value: l.Rates.Median, Limit: rateTarget, AtLeast: true}, l.Rates)
+	if l.Clients == p99Clients {
+		r.add(Target{Promise: fmt.Sprintf("p99 / of ReverseProxy, %d clients", l.Clients), Cell: l.Cell(), Value: l.P99Ratio.Median, Limit: p99Target}, l.P99Ratio)
 	}
 }
 
-// judgeIdle adds the targets for the memory of idle sessions. A connected session has two targets:
-// its total memory, and its memory minus that of a connection to the bare server.
-func (r *Report) judgeIdle() {
-	bare := 0.0
-	for _, i := range r.Idles {
-		if i.Server == "bare" && i.Kind == Connected {
-			bare = i.Bytes
-		}
+func (r *Report) judgeVersus(v Versus) {
+	if v.To.Base || v.CPU == nil {
+		return
 	}
-	for _, i := range r.Idles {
-		t := Target{Promise: "idle session, " + i.Kind, Who: i.Server, Value: i.Bytes / 1024, Unit: "KiB"}
-		switch {
-		case i.Server == "bare":
-		case i.Kind == Connected:
-			t.Limit = connected / 1024
-			r.add(t)
-			if bare > 0 {
-				t.Promise += ", above bare"
-				t.Value, t.Limit = (i.Bytes-bare)/1024, alone/1024
-				r.add(t)
-			}
-		case i.Kind == Alone:
-			t.Limit = alone / 1024
-			r.add(t)
-		}
+	limit, ok := plainTargets[v.Path]
+	promise := fmt.Sprintf("CPU of %s / of %s, %s", v.Name(), v.To.Name(), size(v.Size))
+	if !ok {
+		limit = mixedTarget
+		promise = fmt.Sprintf("CPU of %s, mixed / of the client's era, %s", v.Name(), size(v.Size))
 	}
+	r.add(Target{Promise: promise, Cell: v.Cell(), Value: v.CPU.Median, Limit: limit}, v.CPU)
 }
 
-func (r *Report) add(t Target) { r.Targets = append(r.Targets, t) }
-
-func between(s Spread) string { return fmt.Sprintf("%.2f to %.2f", s.Min, s.Max) }
+// add adds a target, with the spread of its value if there is one.
+func (r *Report) add(t Target, s *Spread) {
+	if s != nil {
+		t.Spread = fmt.Sprintf("%.2f..%.2f", s.Low, s.High)
+	}
+	r.Targets = append(r.Targets, t)
+}

@@ -58,10 +58,10 @@ func Discover(id string) []byte {
 	return []byte(`{"jsonrpc":"2.0","id":` + id + `,"method":"server/discover","params":{` + meta + `}}`)
 }
 
-// Initialize returns an initialize request, which opens a legacy session.
-func Initialize(id string) []byte {
+// Initialize returns an initialize request of a client with the given name. It opens a legacy session.
+func Initialize(id, client string) []byte {
 	return []byte(`{"jsonrpc":"2.0","id":` + id + `,"method":"initialize","params":{"protocolVersion":"` + LegacyVersion +
-		`","capabilities":{},"clientInfo":{"name":"dragoman-bench","version":"1"}}}`)
+		`","capabilities":{},"clientInfo":{"name":"` + client + `","version":"1"}}}`)
 }
 
 // Initialized returns the notification that ends the legacy handshake.
