@@ -83,7 +83,8 @@ func (s *stage) growth(ctx context.Context, row *report.Idle, binary string, arg
 		case <-ctx.Done():
 			return 0, ctx.Err()
 		}
-		return proc.Resident(p.PID())
+		all, _, err := proc.Resident(p.PID())
+		return all, err
 	}
 	for i := range firstSessions {
 		if err := open(addr, i, &clients); err != nil {

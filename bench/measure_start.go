@@ -33,60 +33,66 @@ func (s *stage) measureStarts(ctx context.Context, r *report.Report) error {
 		dragoman := slices.Concat([]string{s.dragoman, "run"}, s.dragomanArgs, []string{"--"}, s.child(upstream))
 		var through, alone []float64
 		for n := range s.starts + 1 {
-			a, _, err := startOnce(ctx, client, own, 0)
-			b, _, err2 := startOnce(ctx, client, dragoman, 0)
+			a, err := startOnce(ctx, client, own, 0)
+			b, err2 := startOnce(ctx, client, dragoman, 0)
 			if err := errors.Join(err, err2); err != nil {
 				s.fail(who.String()+", start", err)
 				return ctx.Err()
 			}
 			if n > 0 { // the first round only loads the binaries into memory
-				alone, through = append(alone, micros(a)/1000), append(through, micros(b)/1000)
+				alone, through = append(alone, micros(a.after)/1000), append(through, micros(b.after)/1000)
 			}
 		}
-		_, memory, err := startOnce(ctx, client, dragoman, s.settle)
+		idle, err := startOnce(ctx, client, dragoman, s.settle)
 		if err != nil {
 			s.fail(who.String()+", idle", err)
 			return ctx.Err()
 		}
 		r.Starts = append(r.Starts, report.Start{
-			Who: who, Time: report.Summarize(through), Alone: report.Summarize(alone), Ratio: report.Ratio(through, alone), Memory: memory,
+			Who: who, Time: report.Summarize(through), Alone: report.Summarize(alone), Ratio: report.Ratio(through, alone),
+			Memory: idle.memory, Own: idle.own,
 		})
 	}
 	return nil
 }
 
-// startOnce runs args as an MCP server on stdio and stops it. It returns the time from the start to
-// the answer to tools/list, and the resident memory after the process had nothing to do for the time
-// idle, if that is not zero.
-func startOnce(ctx context.Context, era words.Era, args []string, idle time.Duration) (taken time.Duration, memory int64, err error) {
+// started is what startOnce measures.
+type started struct {
+	after       time.Duration // the time to the answer to tools/list
+	memory, own int64         // what is resident when nothing happens, and what of it is not from files
+}
+
+// startOnce runs args as an MCP server on stdio and stops it. If idle is not zero, it reads the
+// memory after that time in which nothing happens.
+func startOnce(ctx context.Context, era words.Era, args []string, idle time.Duration) (s started, err error) {
 	ctx, cancel := context.WithTimeout(ctx, startLimit+idle)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.WaitDelay = time.Second
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
-		return 0, 0, err
+		return s, err
 	}
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
-		return 0, 0, err
+		return s, err
 	}
 	start := time.Now()
 	if err := cmd.Start(); err != nil {
-		return 0, 0, err
+		return s, err
 	}
 	defer func() {
 		_ = stdin.Close() // 2026-07-28 §stdio, "Shutdown": a server exits when its stdin ends
 		err = errors.Join(err, ended(cmd))
 	}()
 	if err := firstAnswers(era, stdin, bufio.NewReader(stdout)); err != nil {
-		return 0, 0, err
+		return s, err
 	}
-	taken = time.Since(start)
+	s.after = time.Since(start)
 	if idle > 0 && pause(ctx, idle) {
-		memory, err = proc.Resident(cmd.Process.Pid)
+		s.memory, s.own, err = proc.Resident(cmd.Process.Pid)
 	}
-	return taken, memory, err
+	return s, err
 }
 
 // firstAnswers asks for the list of tools, as a client does that has just started the server.

@@ -24,21 +24,26 @@ func CPU(pid int) (time.Duration, error) {
 	return time.Duration(t.Nano()), nil
 }
 
-// Resident returns the size of the resident set of the process pid in bytes. It reads
-// /proc/PID/smaps_rollup, because the counters in /proc/PID/statm are updated late.
-func Resident(pid int) (int64, error) {
+// Resident returns the size of the resident set of the process pid in bytes, and the part of it that
+// is not the content of files, such as the program itself. It reads /proc/PID/smaps_rollup, because the
+// counters in /proc/PID/statm are updated late.
+func Resident(pid int) (all, own int64, err error) {
 	name := fmt.Sprintf("/proc/%d/smaps_rollup", pid)
 	b, err := os.ReadFile(name)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	_, rest, ok := bytes.Cut(b, []byte("\nRss:"))
-	number, _, ok2 := bytes.Cut(bytes.TrimSpace(rest), []byte(" kB"))
-	kib, err := strconv.ParseInt(string(number), 10, 64)
-	if !ok || !ok2 || err != nil {
-		return 0, fmt.Errorf("%s: the line Rss is missing or not valid", name)
+	line := func(title string) (size int64) {
+		_, rest, ok := bytes.Cut(b, []byte("\n"+title+":"))
+		number, _, ok2 := bytes.Cut(bytes.TrimSpace(rest), []byte(" kB"))
+		kib, bad := strconv.ParseInt(string(number), 10, 64)
+		if !ok || !ok2 || bad != nil {
+			err = fmt.Errorf("%s: the line %s is missing or not valid", name, title)
+		}
+		return kib << 10
 	}
-	return kib << 10, nil
+	all, own = line("Rss"), line("Anonymous")
+	return all, own, err
 }
 
 // Descendants returns the PIDs of all descendants of the process pid: its child processes, their

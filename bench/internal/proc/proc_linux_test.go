@@ -20,8 +20,8 @@ func TestOwnFigures(t *testing.T) {
 	if after, err := CPU(os.Getpid()); err != nil || after <= before {
 		t.Errorf("CPU: %v, %v, %v", before, after, err)
 	}
-	if n, err := Resident(os.Getpid()); err != nil || n < 1<<20 || n > 1<<33 {
-		t.Errorf("Resident: %d, %v", n, err)
+	if all, own, err := Resident(os.Getpid()); err != nil || own < 256<<10 || own >= all || all > 1<<33 {
+		t.Errorf("Resident: %d, %d, %v", all, own, err)
 	}
 	if n, err := Busy(); err != nil || n <= 0 {
 		t.Errorf("Busy: %v, %v", n, err)

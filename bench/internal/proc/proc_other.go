@@ -13,7 +13,7 @@ var errLinux = errors.New("CPU time and memory are measured on Linux only")
 func CPU(int) (time.Duration, error) { return 0, errLinux }
 
 // Resident always returns an error on this system.
-func Resident(int) (int64, error) { return 0, errLinux }
+func Resident(int) (all, own int64, err error) { return 0, 0, errLinux }
 
 // Descendants always returns an error on this system.
 func Descendants(int) ([]int, error) { return nil, errLinux }

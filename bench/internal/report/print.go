@@ -64,9 +64,9 @@ func (r *Report) tables() []table {
 	for _, x := range r.Versus {
 		v.rows = append(v.rows, append([]string{x.String(), x.To.String(), size(x.Size), fmt.Sprint(x.Pairs)}, append(ratio(x.CPU), ratio(x.Rate)...)...))
 	}
-	s := table{title: "Start to the first answered tools/list, and idle memory, on stdio", rows: [][]string{{"contestant", "ms", "min..max", "server alone", "ratio", "idle MB"}}}
+	s := table{title: "Start to the first answered tools/list, and idle memory, on stdio", rows: [][]string{{"contestant", "ms", "min..max", "server alone", "ratio", "idle MB", "without files"}}}
 	for _, v := range r.Starts {
-		s.rows = append(s.rows, []string{v.String(), fmt.Sprintf("%.1f", v.Time.Median), fmt.Sprintf("%.1f..%.1f", v.Time.Min, v.Time.Max), fmt.Sprintf("%.1f", v.Alone.Median), ratio(v.Ratio)[0], fmt.Sprintf("%.1f", float64(v.Memory)/1e6)})
+		s.rows = append(s.rows, []string{v.String(), fmt.Sprintf("%.1f", v.Time.Median), fmt.Sprintf("%.1f..%.1f", v.Time.Min, v.Time.Max), fmt.Sprintf("%.1f", v.Alone.Median), ratio(v.Ratio)[0], fmt.Sprintf("%.1f", float64(v.Memory)/1e6), fmt.Sprintf("%.1f", float64(v.Own)/1e6)})
 	}
 	m := table{title: "Resident memory of an idle legacy session", rows: [][]string{{"server", "keeps open", "sessions", "KiB each", "note"}}}
 	for _, v := range r.Idles {

@@ -181,7 +181,8 @@ type Start struct {
 	Time   Spread  `json:"ms"`
 	Alone  Spread  `json:"alone_ms"`
 	Ratio  *Spread `json:"to_alone"`
-	Memory int64   `json:"idle_bytes"` // the resident memory when nothing has happened for a while
+	Memory int64   `json:"idle_bytes"`     // the resident memory when nothing has happened for a while
+	Own    int64   `json:"idle_own_bytes"` // without the content of files, which is mostly the program itself
 }
 
 // Idle holds the memory that one idle session needs.
