@@ -7,16 +7,16 @@ import (
 	"io"
 
 	"github.com/dragoman-mcp/dragoman/bench/internal/words"
-	"github.com/dragoman-mcp/dragoman/internal/workbench/rawlink"
 )
 
 // Stdio answers the messages on in, one per line, until in ends. It writes the answers to all lines that
 // have arrived together, as a fast server would.
 func Stdio(era words.Era, in io.Reader, out io.Writer) error {
 	lines, answers := bufio.NewReaderSize(in, 64<<10), bufio.NewWriterSize(out, 64<<10)
-	var body []byte
+	var line, body []byte
 	for {
-		line, err := rawlink.ReadLine(lines, maxMessage)
+		var err error
+		line, err = readLine(line[:0], lines)
 		if len(bytes.TrimSpace(line)) > 0 {
 			if a := reply(body[:0], era, parse(line)); a.body != nil {
 				body = append(a.body, '\n')
@@ -31,6 +31,20 @@ func Stdio(era words.Era, in io.Reader, out io.Writer) error {
 			return nil
 		case err != nil:
 			return err
+		}
+	}
+}
+
+// readLine appends a line to dst, with its line end.
+func readLine(dst []byte, lines *bufio.Reader) ([]byte, error) {
+	for {
+		part, err := lines.ReadSlice('\n')
+		dst = append(dst, part...)
+		if len(dst) > maxMessage {
+			return dst, errors.New("a line is too long")
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return dst, err
 		}
 	}
 }
