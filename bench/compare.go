@@ -72,32 +72,13 @@ func parseOptions(args []string) (options, error) {
 	if err := parse(flags, args); err != nil {
 		return o, err
 	}
-	var problems []error
-	pick := func(name, list string, all []string) (picked []string) {
-		for item := range strings.SplitSeq(list, ",") {
-			item = strings.TrimSpace(item)
-			if !slices.Contains(all, item) {
-				problems = append(problems, fmt.Errorf("-%s: %q is not one of %s", name, item, strings.Join(all, ", ")))
-			}
-			picked = append(picked, item)
-		}
-		return picked
-	}
-	o.cells = pick("cells", strings.ToUpper(strings.ReplaceAll(*cells, ">", "")), allCells)
-	o.paths = pick("paths", *paths, allPaths)
-	o.parts = pick("only", *only, allParts)
-	numbers := func(name, list string, least, most int) (all []int) {
-		for item := range strings.SplitSeq(list, ",") {
-			n, err := strconv.Atoi(strings.TrimSpace(item))
-			if err != nil || n < least || n > most {
-				problems = append(problems, fmt.Errorf("-%s: %q is not a number from %d to %d", name, item, least, most))
-			}
-			all = append(all, n)
-		}
-		return all
-	}
-	o.sizes = numbers("sizes", *sizes, load.MinSize, 3<<20)
-	o.clients = numbers("clients", *clients, 1, load.MaxClients)
+	var l lists
+	o.cells = l.pick("cells", strings.ToUpper(strings.ReplaceAll(*cells, ">", "")), allCells)
+	o.paths = l.pick("paths", *paths, allPaths)
+	o.parts = l.pick("only", *only, allParts)
+	o.sizes = l.numbers("sizes", *sizes, load.MinSize, 3<<20)
+	o.clients = l.numbers("clients", *clients, 1, load.MaxClients)
+	problems := l.problems
 	for name, n := range map[string]int{"rounds": o.rounds, "starts": o.starts, "idle": o.idle, "guests": o.guests, "time": int(o.slice)} {
 		if n < 1 {
 			problems = append(problems, fmt.Errorf("-%s must be positive", name))
@@ -108,6 +89,31 @@ func parseOptions(args []string) (options, error) {
 		return o, usageError{errors.Join(problems...)}
 	}
 	return o, nil
+}
+
+// lists parses flags that are lists with commas, and collects what is wrong with them.
+type lists struct{ problems []error }
+
+func (l *lists) pick(name, list string, all []string) (picked []string) {
+	for item := range strings.SplitSeq(list, ",") {
+		item = strings.TrimSpace(item)
+		if !slices.Contains(all, item) {
+			l.problems = append(l.problems, fmt.Errorf("-%s: %q is not one of %s", name, item, strings.Join(all, ", ")))
+		}
+		picked = append(picked, item)
+	}
+	return picked
+}
+
+func (l *lists) numbers(name, list string, least, most int) (all []int) {
+	for item := range strings.SplitSeq(list, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(item))
+		if err != nil || n < least || n > most {
+			l.problems = append(l.problems, fmt.Errorf("-%s: %q is not a number from %d to %d", name, item, least, most))
+		}
+		all = append(all, n)
+	}
+	return all
 }
 
 // compare runs a comparison with the flags in args, and prints the report.
@@ -163,7 +169,7 @@ func heading(o options, args []string) *report.Report {
 	}
 }
 
-// build builds Dragoman from root with "go build" and returns the path of the binary in dir.
+// build builds Dragoman from root as a release does, without cgo, and returns the path of the binary in dir.
 func build(ctx context.Context, root, dir string) (string, error) {
 	binary, err := filepath.Abs(filepath.Join(dir, "dragoman"))
 	if err != nil {
@@ -171,6 +177,7 @@ func build(ctx context.Context, root, dir string) (string, error) {
 	}
 	cmd := exec.CommandContext(ctx, "go", "build", "-o", binary, "./cmd/dragoman")
 	cmd.Dir = root
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build ./cmd/dragoman: %w: %.2000s", err, out)
 	}
