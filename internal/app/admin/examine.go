@@ -52,7 +52,7 @@ type Finding struct {
 
 // ExamVerdict summarises what works with a server, directly and through Dragoman.
 type ExamVerdict struct {
-	Reached   bool             `json:"reached" doc:"whether the server has sent anything"`
+	Reached   bool             `json:"reached" doc:"whether the server has sent a message, or answered over HTTP"`
 	Healthy   bool             `json:"healthy" doc:"true if no finding has the level error"`
 	SignIn    bool             `json:"signIn" doc:"true if the server answers only clients that have signed in, so only a few tests could run"`
 	Summary   string           `json:"summary" doc:"the verdict on one line"`

@@ -93,6 +93,8 @@ func (c *doctorCommand) printVerdict(w *bufio.Writer, server config.Server, r *d
 	}
 	errors, warnings := countLevel(r.Findings, doctor.Error), countLevel(r.Findings, doctor.Warning)
 	switch {
+	case !v.Reached && v.Failure != nil && v.Failure.Class == failure.NotJSON:
+		fmt.Fprintf(w, "%s %s does not speak MCP\n", c.mark("✗", red), name)
 	case !v.Reached:
 		fmt.Fprintf(w, "%s %s does not respond\n", c.mark("✗", red), name)
 	case errors > 0:

@@ -7,6 +7,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/base/failure"
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/tokens"
 )
@@ -116,6 +117,8 @@ func (v *findingsView) verdict(x *admin.Examination) {
 		return
 	}
 	switch d := x.Verdict; {
+	case !d.Reached && d.Failure != nil && d.Failure.Class == failure.NotJSON:
+		v.Class, v.Word = "bad", "does not speak MCP"
 	case !d.Reached:
 		v.Class, v.Word = "bad", "does not respond"
 	case counts["error"] > 0:

@@ -68,7 +68,7 @@ type state struct {
 	deaths  []draft         // exits of the server in shared conversations
 	started []time.Duration // the time until the first answer, for each conversation
 	start   time.Duration   // extra time allowed for a process to start
-	reached bool            // the server has sent something
+	reached bool            // the server has sent a message, or has answered over HTTP
 	tried   map[mcp.Revision]*attempt
 	// refusedUnknown is the evidence that the server refused initialize with an unknown version.
 	// refusedBare is the evidence that the server refused initialize without params. A refusal is a
@@ -116,6 +116,7 @@ func Examine(ctx context.Context, t Target, o Options) (*Report, error) {
 		e.t.Transport = own
 	}
 	if first, ok := e.reach(ctx); ok {
+		e.reached = true
 		if !e.http {
 			e.start = min(e.o.Start, time.Duration(2*e.o.Parallel)*e.state.started[0])
 		}
@@ -196,11 +197,10 @@ func (e *exam) pushes() {
 	e.mu.Unlock()
 }
 
-// startedAfter records the time from the start of a conversation to its first answer.
+// startedAfter records the time from the start of a conversation to its first message.
 func (e *exam) startedAfter(d time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.reached = true
 	e.state.started = append(e.state.started, d)
 }
 

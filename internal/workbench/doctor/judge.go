@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strconv"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/failure"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 )
 
@@ -76,5 +77,18 @@ func (t *talk) form(m *jsonrpc.Message, err error) {
 
 // noise reports output that is not a message.
 func (t *talk) noise(raw []byte) {
-	t.find(Noise, evidence("< "+t.e.redact(raw)))
+	line := t.e.redact(raw)
+	t.find(Noise, evidence("< "+line))
+	if len(t.text) < failure.MaxEvidence {
+		t.text = append(t.text, line)
+	}
+}
+
+// printed returns the first lines of t.text as evidence.
+func (t *talk) printed() string {
+	var out []string
+	for _, line := range t.text[:min(len(t.text), 3)] {
+		out = append(out, "< "+line)
+	}
+	return evidence(out...)
 }

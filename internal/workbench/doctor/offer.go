@@ -16,8 +16,8 @@ type Offer struct {
 	// Name and Version come from the server. They have limited length, only printable characters,
 	// and no known secrets. They may be "".
 	Name, Version string
-	// Ready is how long the server took until its first answer. On a pipe, the time begins when the
-	// process starts. Over HTTP, it begins with the first request. 0 means that no answer arrived.
+	// Ready is how long the server took until its first message. On a pipe, the time begins when the
+	// process starts. Over HTTP, it begins with the first request. 0 means that no message arrived.
 	Ready time.Duration
 	// Lists has the number of items of each list that was read, in the order of the requests.
 	Lists []ListOffer

@@ -10,6 +10,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/base/failure"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/relay/handshake"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httplink"
 )
 
@@ -29,8 +30,9 @@ func waysIn() []wayIn {
 }
 
 // reach opens the server for the first time, while no other probe runs. The timeout is long, because
-// the server may have to be downloaded or built first. ok is true if the server sent anything. If
-// the server answered initialize on a pipe, first is the conversation, which stays open.
+// the server may have to be downloaded or built first. ok is true if the server sent a message, or
+// answered over HTTP. If it answered initialize on a pipe, first is the conversation, which stays
+// open.
 func (e *exam) reach(ctx context.Context) (first *greeted, ok bool) {
 	why := ""
 	for i, way := range waysIn() {
@@ -40,6 +42,9 @@ func (e *exam) reach(ctx context.Context) (first *greeted, ok bool) {
 		patience := e.o.Start
 		if i > 0 {
 			patience = min(patience, 2*e.o.Patience)
+		}
+		if len(e.unreached.facts.Stdout) > 0 {
+			patience = e.grace() // the command prints text in place of answers, and is hardly a server
 		}
 		t, err := e.begin(ctx)
 		if err != nil {
@@ -53,13 +58,16 @@ func (e *exam) reach(ctx context.Context) (first *greeted, ok bool) {
 		t.rev, t.death = way.rev, Unreachable
 		q := t.ask(way.method, way.members)
 		t.wait(ctx, q, patience)
-		heard := t.answered && (!e.http || q.status != 0 || e.sse)
-		proof := t.proof(q)
+		heard := t.heard || e.http && t.answered && (q.status != 0 || e.sse)
+		proof := evidence(t.proof(q), t.printed())
 		if i == 0 && !e.http && q.worked() {
 			e.guessFrom(q)
 			return &greeted{t, q}, true
 		}
 		for _, d := range t.drafts {
+			if d.code == Unreachable {
+				d.seen = evidence(d.seen, t.printed())
+			}
 			e.accept(d)
 		}
 		e.notReached(t, q, patience)
@@ -97,24 +105,27 @@ type unreached struct {
 // notReached records why an attempt to open the server got no answer. It keeps the first reason that
 // is not a timeout.
 func (e *exam) notReached(t *talk, q *question, waited time.Duration) {
-	if e.unreached.err != nil || e.unreached.facts.Class == failure.Exited {
+	if e.unreached.err != nil || e.unreached.facts.Cause == exited {
 		return
 	}
 	e.unreached.err = q.err
 	if q.err != nil {
 		return
 	}
-	f := failure.Facts{Class: failure.Silent, Waited: waited}
+	f := failure.Facts{Cause: string(handshake.CauseTimeout), Waited: waited, Stdout: t.text}
 	if t.over {
-		f = failure.Facts{Class: failure.Exited}
+		f.Cause, f.Waited = exited, 0
 		if s, ok := t.w.(failure.Source); ok {
 			s.DescribeFailure(&f)
 		}
 	}
-	if f.Class == failure.Exited || e.unreached.facts.Class == "" {
+	if f.Cause == exited || e.unreached.facts.Cause == "" {
 		e.unreached.facts = f
 	}
 }
+
+// exited is the cause of a failure if the process of the server has exited.
+const exited = string(handshake.CauseExited)
 
 // failureLocked describes why the server cannot be used through Dragoman. It returns nil if the
 // server can be used. The caller holds e.mu.

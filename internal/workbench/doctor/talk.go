@@ -32,8 +32,10 @@ type talk struct {
 	noted     int    // what w.send returned for the last notification
 	passed    bool   // the server answered a request that was sent after the last notification
 	began     time.Time
-	answered  bool // the server has sent something
-	over      bool // the server ended the conversation, or the context is done
+	answered  bool     // the server has sent something
+	heard     bool     // the server has sent a message
+	text      []string // the first lines on stdout that are not messages
+	over      bool     // the server ended the conversation, or the context is done
 	death     string
 	announced bool // notifications/initialized was sent
 	odd       bool // malformed input was sent; an answer without an id may be the answer to it
@@ -274,7 +276,6 @@ func (t *talk) end() {
 func (t *talk) take(p piece) {
 	if !t.answered && p.err == nil { // a failed connection does not count as an answer
 		t.answered = true
-		t.e.startedAfter(time.Since(t.began))
 	}
 	var of *question
 	for _, q := range t.open {
@@ -319,6 +320,7 @@ func (t *talk) takeBatch(raw []byte, of *question) {
 		t.noise(raw)
 		return
 	}
+	t.hear()
 	for _, q := range t.open {
 		if q.method == batchOf && (of == nil || of == q) {
 			q.raw = raw
@@ -330,6 +332,14 @@ func (t *talk) takeBatch(raw []byte, of *question) {
 		if i.Message != nil {
 			t.receive(i.Message, nil)
 		}
+	}
+}
+
+// hear records that the server has sent a message.
+func (t *talk) hear() {
+	if !t.heard {
+		t.heard = true
+		t.e.startedAfter(time.Since(t.began))
 	}
 }
 
@@ -356,6 +366,7 @@ func (t *talk) giveUp(q *question) {
 // receive handles a message from the server: an answer, a notification or a request. of is the
 // question whose HTTP response contained the message, or nil.
 func (t *talk) receive(m *jsonrpc.Message, of *question) {
+	t.hear()
 	switch m.Kind {
 	case jsonrpc.Request:
 		t.handleRequest(m)

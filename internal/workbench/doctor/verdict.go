@@ -12,7 +12,7 @@ import (
 
 // Verdict says what works with the server directly, and what works through Dragoman.
 type Verdict struct {
-	// Reached is false if the server has sent nothing at all.
+	// Reached is false if the server has sent no message, and has not answered over HTTP either.
 	Reached   bool
 	Healthy   bool // no finding has level error
 	Revisions []RevisionVerdict
