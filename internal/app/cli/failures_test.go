@@ -132,6 +132,8 @@ func brokenServers(t *testing.T) []brokenServer {
 		{"http-on-https", `url: "` + strings.Replace(secure, "https", "http", 1) + `/mcp"`, "", "Client sent an HTTP request to an HTTPS server.", failure.WrongScheme},
 		{"https-on-http", `url: "` + strings.Replace(web(http.NotFound, plain), "http", "https", 1) + `/mcp"`, "", "", failure.WrongScheme},
 		{"refused", `url: "http://` + freePort() + `/mcp"`, "", "refused", failure.ConnectionRefused},
+		{"web-page", `url: "` + web(answer(200, "text/html; charset=utf-8", "<html><title>Welcome</title></html>"), plain) + `/"`, "", "Welcome", failure.WrongPath},
+		{"no-post", `url: "` + web(answer(501, "text/html", "<html><title>Error response</title></html>"), plain) + `/"`, "", "Error response", failure.WrongPath},
 	}
 }
 
@@ -247,7 +249,7 @@ func TestCACert(t *testing.T) {
 		want string
 	}{
 		{[]string{"list", "tools", s.URL + "/x"}, "hint: if you trust this authority, add its certificate with --cacert FILE"},
-		{[]string{"list", "tools", "--cacert", file, s.URL + "/x"}, "has no MCP endpoint at /x (HTTP 404)"},
+		{[]string{"list", "tools", "--cacert", file, s.URL + "/x"}, "/x: it answered HTTP 404 Not Found"},
 		{[]string{"list", "tools", "--cacert", file + ".no", s.URL}, "error: --cacert: the certificate file"},
 		{[]string{"list", "tools", "--cacert", file, "--", "failing-peer", "silent"}, "--cacert works only with a URL"},
 	} {

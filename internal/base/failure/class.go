@@ -98,7 +98,7 @@ var classes = []Info{
 		"If a private authority has signed the certificate, add the certificate of the authority with `--cacert FILE` on the command line, or with `caFile` in the configuration. Dragoman always checks the certificates of servers."},
 	{WrongScheme, "The URL begins with `http` but the server uses `https` at this port, or the URL begins with `https` but the server uses `http`.",
 		"Change the scheme of the URL to `https` or `http`."},
-	{WrongPath, "The host answers, but has no MCP endpoint at the path of the URL (HTTP 404 or 405). In this case, Dragoman looks for an MCP endpoint at `/mcp` and `/sse` on the same host.",
+	{WrongPath, "The host answers, but has no MCP endpoint at the path of the URL: it answers with HTTP 404, 405 or 501, or with a web page. In this case, Dragoman looks for an MCP endpoint at `/mcp` and `/sse` on the same host.",
 		"Use the URL in `action`, or look up the URL in the server's documentation."},
 	{Redirected, "The server redirects requests to another address, often to a sign-in page. Dragoman follows redirects only within the origin of the configured URL.",
 		"If the target of the redirect is a sign-in page, keep your URL and send a token with `--header 'Authorization: Bearer …'`. If the target is another page that you trust, use its URL for the server."},

@@ -29,6 +29,11 @@ func TestOf(t *testing.T) {
 		}
 		return f
 	}
+	page := func(title string) func(*Facts) {
+		return func(f *Facts) {
+			f.ContentType, f.Body = "text/html; charset=utf-8", []byte("<html><head><title>"+title+"</title>")
+		}
+	}
 	dial := func(err error) error { return fmt.Errorf("not sent: %w", &net.OpError{Op: "dial", Err: err}) }
 	listen := func(n syscall.Errno) error {
 		return &net.OpError{Op: "listen", Err: os.NewSyscallError("bind", n)}
@@ -100,7 +105,22 @@ func TestOf(t *testing.T) {
 		{facts: at(400, func(f *Facts) {
 			f.Address, f.Body = "http://h.example/x", []byte("Client sent an HTTP request to an HTTPS server.")
 		}), class: WrongScheme, action: "use https://h.example/x"},
-		{facts: at(404), class: WrongPath, sentence: `server "gh" has no MCP endpoint at /x (HTTP 404)`, action: "look up the path of the MCP endpoint in the documentation of the server; it is often /mcp or /sse"},
+		{facts: at(404), class: WrongPath, sentence: `server "gh" has no MCP endpoint at https://h.example/x: it answered HTTP 404 Not Found`, action: "look up the URL of the MCP endpoint in the documentation of the server; its path is often /mcp or /sse"},
+		{facts: at(404, page("404 Not Found | nginx")), class: WrongPath, sentence: `server "gh" has no MCP endpoint at https://h.example/x: it answered HTTP 404 Not Found, with a web page`},
+		{facts: at(404, func(f *Facts) { f.Address = "" }), class: WrongPath, sentence: `server "gh" has no MCP endpoint at its URL: it answered HTTP 404 Not Found`},
+		{facts: at(501, page("Error response")), class: WrongPath, sentence: `server "gh" has no MCP endpoint at https://h.example/x: it answered HTTP 501 Not Implemented, with the web page "Error response"`,
+			action: "look up the URL of the MCP endpoint in the documentation of the server; its path is often /mcp or /sse"},
+		{facts: at(501, func(f *Facts) { f.Call = true }), class: ServerError},
+		{facts: at(200, page("Welcome")), class: WrongPath, sentence: `server "gh" has no MCP endpoint at https://h.example/x: it answered HTTP 200 OK, with the web page "Welcome"`,
+			action: "look up the URL of the MCP endpoint in the documentation of the server; its path is often /mcp or /sse"},
+		{facts: at(400, page("Bad")), class: WrongPath, sentence: `server "gh" has no MCP endpoint at https://h.example/x: it answered HTTP 400 Bad Request, with the web page "Bad"`},
+		{facts: at(400, page("Bad"), func(f *Facts) { f.Call = true }), class: Rejected},
+		{facts: at(200, page("Sign in to Corp")), class: WrongPath, sentence: `server "gh" answered with a sign-in page instead of MCP (HTTP 200): "Sign in to Corp"`,
+			action: "check that https://h.example/x is the address of an MCP server; if it is, send a token with --header 'Authorization: Bearer …'", flag: "--header 'Authorization: Bearer …'"},
+		{facts: at(403, page("Forbidden")), class: Unauthorized, sentence: `server "gh" refuses access to https://h.example/x (HTTP 403), with the web page "Forbidden"`,
+			action: "check the path of the URL, which is often /mcp or /sse; if it is right, send a token with --header 'Authorization: Bearer …'"},
+		{facts: at(200, func(f *Facts) { f.ContentType, f.Body = "text/plain", []byte("OK") }), class: ProtocolError, sentence: `server "gh" answered HTTP 200 at https://h.example/x without an MCP message: "OK"`,
+			action: "check that https://h.example/x is the address of an MCP server; its path is often /mcp or /sse"},
 		{facts: at(405, func(f *Facts) { f.Found = []string{"https://h.example/mcp"} }), class: WrongPath, action: "use https://h.example/mcp, where Dragoman found an MCP endpoint"},
 		{facts: at(302, func(f *Facts) { f.Location = "https://id.example/login" }), class: Redirected,
 			sentence: `server "gh" redirects to a sign-in page: https://id.example/login`, action: "send a token with --header 'Authorization: Bearer …'"},
@@ -118,7 +138,7 @@ func TestOf(t *testing.T) {
 		{facts: Facts{Server: "gh", Cause: "cut_off", Call: true}, class: CutOff, sentence: `the connection to server "gh" broke before the answer was complete`,
 			action: "before you repeat the call, check whether the server has executed it; if the connection breaks again, read the log of the server"},
 		{facts: at(502, func(f *Facts) { f.Body = []byte("<html><head><title>502 Bad  Gateway</title>") }), class: ServerError, sentence: `server "gh" failed with HTTP status 502: "502 Bad Gateway"`},
-		{facts: at(200, func(f *Facts) { f.ContentType = "text/html" }), class: ProtocolError, sentence: `server "gh" answered with a web page instead of MCP (HTTP 200)`},
+		{facts: at(200, func(f *Facts) { f.ContentType = "text/html" }), class: WrongPath, sentence: `server "gh" has no MCP endpoint at https://h.example/x: it answered HTTP 200 OK, with a web page`},
 		{facts: Facts{Server: "gh", Cause: "no_common_version", Theirs: []string{"2099-01-01"}, Ours: []string{"2025-11-25", "2025-06-18"}}, class: WrongVersion,
 			sentence: `server "gh" and Dragoman have no protocol revision in common: the server supports 2099-01-01, and Dragoman supports 2025-11-25, 2025-06-18`},
 		{facts: Facts{Server: "gh", Cause: "refused", Sent: "initialize (2025-11-25)", Got: "error -32603", Answer: "database locked"}, class: Rejected,

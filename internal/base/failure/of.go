@@ -112,13 +112,15 @@ func (f *Facts) byStatus() Class {
 		return Unauthorized
 	case s == http.StatusTooManyRequests, s == http.StatusServiceUnavailable:
 		return Overloaded
+	case s == http.StatusNotImplemented && f.Answer == "" && !f.Call: // a web server that has no POST
+		return WrongPath
 	case s >= 500:
 		return ServerError
 	case s >= 300 && s < 400:
 		return Redirected
 	case (s == http.StatusNotFound || s == http.StatusMethodNotAllowed) && f.Answer == "" && !f.Call:
 		return WrongPath
-	case len(f.Found) > 0:
+	case f.page(), len(f.Found) > 0:
 		return WrongPath
 	case s >= 400 && f.Cause != "no_common_version" && f.Cause != "pinned" && f.Cause != "not_ready" && f.Cause != "timeout":
 		return Rejected
@@ -126,6 +128,11 @@ func (f *Facts) byStatus() Class {
 		return ProtocolError
 	}
 	return ""
+}
+
+// page reports whether the server was opened and answered with a web page. No MCP endpoint sends one.
+func (f *Facts) page() bool {
+	return !f.Call && f.Answer == "" && strings.Contains(strings.ToLower(f.ContentType), "html")
 }
 
 // wantsSignIn reports whether a 401 to a request without credentials asks for OAuth

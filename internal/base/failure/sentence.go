@@ -1,6 +1,7 @@
 package failure
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"net/url"
@@ -179,7 +180,7 @@ func (f *Facts) sentence(err error, best string) saying {
 	case WrongScheme:
 		return f.scheme()
 	case WrongPath:
-		return f.path()
+		return f.path(best)
 	case Redirected:
 		return f.redirected()
 	case NeedsSignIn:
@@ -601,23 +602,32 @@ func (f *Facts) scheme() saying {
 	return saying{sentence: f.who() + " uses https at this port, but its URL begins with http", action: "use https://" + rest}
 }
 
-func (f *Facts) path() saying {
-	at := "its URL"
-	if u, err := url.Parse(f.Address); err == nil && u.Host != "" {
-		if at = u.EscapedPath(); at == "" {
-			at = "/"
-		}
+// path describes a web server that has no MCP endpoint at the address. best is the text of its answer.
+func (f *Facts) path(best string) saying {
+	s := saying{
+		sentence: f.who() + " has no MCP endpoint at " + f.at() + ": it answered " + strings.TrimSpace("HTTP "+strconv.Itoa(f.Status)+" "+http.StatusText(f.Status)),
+		action:   "look up the URL of the MCP endpoint in the documentation of the server; its path is often /mcp or /sse",
 	}
-	s := saying{sentence: f.who() + " has no MCP endpoint at " + at + " (HTTP " + strconv.Itoa(f.Status) + ")"}
+	switch {
+	case !f.page():
+	case signIn().MatchString(best):
+		s.sentence = f.who() + " answered with a sign-in page instead of MCP (HTTP " + strconv.Itoa(f.Status) + ")" + said(best)
+		s.action = "check that " + f.at() + " is the address of an MCP server; if it is, send a token with " + f.add("--header 'Authorization: Bearer …'", "headers: {Authorization: 'Bearer …'}")
+	case best == "" || strings.Contains(best, http.StatusText(f.Status)):
+		s.sentence += ", with a web page"
+	default:
+		s.sentence += ", with the web page " + strconv.Quote(best)
+	}
 	if len(f.Found) > 0 {
 		s.action = "use " + strings.Join(f.Found, " or ") + ", where Dragoman found an MCP endpoint"
-	} else {
-		s.action = "look up the path of the MCP endpoint in the documentation of the server; it is often /mcp or /sse"
 	}
 	return s
 }
 
-var signIn = pattern.Later(`(?i)(log-?in|sign-?in|oauth|authorize|\bsso\b|\bauth\b|accounts?\.)`)
+// at returns the address of the server, or a general phrase.
+func (f *Facts) at() string { return cmp.Or(f.Address, "its URL") }
+
+var signIn = pattern.Later(`(?i)(log[- ]?in|sign[- ]?in|oauth|authorize|\bsso\b|\bauth\b|accounts?\.)`)
 
 func (f *Facts) redirected() saying {
 	if f.Location == "" {
@@ -644,6 +654,12 @@ func (f *Facts) unauthorized(best string) saying {
 		return saying{sentence: "the proxy for " + f.who() + " requires credentials" + status + said(best), action: "put the credentials into HTTPS_PROXY: http://USER:PASSWORD@HOST:PORT"}
 	case f.Status == http.StatusForbidden && f.Credentials:
 		return saying{sentence: f.who() + " refuses access with the token in the request" + status + said(best), action: "check what the token permits, or get another token"}
+	case f.Status == http.StatusForbidden && f.page():
+		text := ", with a web page"
+		if best != "" {
+			text = ", with the web page " + strconv.Quote(best)
+		}
+		return saying{sentence: f.who() + " refuses access to " + f.at() + status + text, action: "check the path of the URL, which is often /mcp or /sse; if it is right, send a token with " + header}
 	case f.Status == http.StatusForbidden:
 		return saying{sentence: f.who() + " refuses access" + status + said(best), action: "send a token with " + header + ", and check which host name the server expects"}
 	case f.Credentials:
@@ -683,11 +699,9 @@ func (f *Facts) protocol(best string) saying {
 	switch {
 	case f.Cause == "echo":
 		s.sentence = f.who() + " sends Dragoman's own messages back"
-	case f.Status != 0 && strings.Contains(f.ContentType, "html"):
-		s.sentence = f.who() + " answered with a web page instead of MCP (HTTP " + strconv.Itoa(f.Status) + ")" + said(best)
-		s.action = "use the URL of the MCP endpoint; its path is often /mcp or /sse"
 	case f.Status != 0:
-		s.sentence = f.who() + " answered HTTP " + strconv.Itoa(f.Status) + " without an MCP message" + said(best)
+		s.sentence = f.who() + " answered HTTP " + strconv.Itoa(f.Status) + " at " + f.at() + " without an MCP message" + said(best)
+		s.action = "check that " + f.at() + " is the address of an MCP server; its path is often /mcp or /sse"
 	case f.Got != "":
 		s.sentence += ": " + f.Got
 	}

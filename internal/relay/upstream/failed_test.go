@@ -145,7 +145,7 @@ func TestLookAround(t *testing.T) {
 			defer u.Close(context.Background())
 			_, err := u.Acquire(t.Context(), nil, mcp.Need{})
 			f := failure.Of(err, failure.Facts{})
-			want := "look up the path"
+			want := "look up the URL"
 			if tt.want != "" {
 				want = "use " + web.URL + tt.want + ", where Dragoman found an MCP endpoint"
 			}

@@ -361,10 +361,14 @@ func (t *talk) forbidden(q *question) string {
 	if w, ok := t.w.(*web); ok && q.msg == nil && t.e.servesLocalhost(w) {
 		return HostRefused
 	}
-	if q.status == http.StatusForbidden && q.msg == nil {
-		return t.e.credentialsCode()
+	if q.status != http.StatusForbidden || q.msg != nil {
+		return ""
 	}
-	return ""
+	code := t.e.credentialsCode()
+	if kind, _, _ := mime.ParseMediaType(q.header.Get("Content-Type")); code == WantsCredentials && kind == "text/html" {
+		return "" // a web page does not show that there is an MCP server which wants credentials
+	}
+	return code
 }
 
 // credentialsCode returns the code for a server that refuses a request because of missing or wrong

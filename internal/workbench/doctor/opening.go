@@ -278,7 +278,7 @@ func (e *exam) discover(ctx context.Context, t *talk) {
 	t.rev = mcp.Latest
 	q := t.ask(mcp.MethodDiscover, "")
 	t.await(ctx, q)
-	a := &attempt{why: "the server does not answer server/discover"}
+	a := &attempt{why: q.unanswered()}
 	defer func() { e.attempted(mcp.Latest, a) }()
 	switch {
 	case q.worked():
@@ -325,7 +325,7 @@ func (e *exam) attempted(r mcp.Revision, a *attempt) {
 // initialize opens the server in one revision (2025-11-25 §Lifecycle, "Version Negotiation"). If the
 // server has already answered initialize in this conversation, q is that request. Otherwise q is nil.
 func (e *exam) initialize(ctx context.Context, t *talk, r mcp.Revision, q *question) {
-	a := &attempt{why: "the server does not answer initialize"}
+	a := &attempt{}
 	defer func() { e.attempted(r, a) }()
 	if q == nil {
 		q = t.ask(mcp.MethodInitialize, greeting(r.String()))
@@ -337,9 +337,7 @@ func (e *exam) initialize(ctx context.Context, t *talk, r mcp.Revision, q *quest
 		a.refused, a.why = t.proof(q), "the server answers initialize with an error"
 		return
 	default:
-		if q.status >= 400 {
-			a.why = "the server answers initialize with HTTP status " + strconv.Itoa(q.status)
-		}
+		a.why = q.unanswered()
 		return
 	}
 	t.greet(q)
@@ -365,6 +363,14 @@ func (e *exam) initialize(ctx context.Context, t *talk, r mcp.Revision, q *quest
 	if !a.opened {
 		a.why = "the server does not answer requests after the handshake"
 	}
+}
+
+// unanswered returns a sentence for a request that was not answered with a message.
+func (q *question) unanswered() string {
+	if q.status == 0 {
+		return "the server does not answer " + q.method
+	}
+	return "the server answers " + q.method + " with HTTP status " + strconv.Itoa(q.status) + " and without a message"
 }
 
 // versionless classifies a result of initialize that has no version.

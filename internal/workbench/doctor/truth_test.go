@@ -244,8 +244,11 @@ func TestForbidden(t *testing.T) {
 			if header != "" {
 				w.Header().Set("WWW-Authenticate", header)
 			}
-			if strings.HasPrefix(body, "{") {
+			switch {
+			case strings.HasPrefix(body, "{"):
 				w.Header().Set("Content-Type", "application/json")
+			case strings.HasPrefix(body, "<"):
+				w.Header().Set("Content-Type", "text/html")
 			}
 			w.WriteHeader(status)
 			_, _ = io.WriteString(w, body)
@@ -261,6 +264,7 @@ func TestForbidden(t *testing.T) {
 		"421":                  {respond(http.StatusMisdirectedRequest, "", "Invalid Host header"), HostRefused},
 		"401":                  {respond(http.StatusUnauthorized, "", ""), WantsCredentials},
 		"403 with a challenge": {respond(http.StatusForbidden, `Bearer error="insufficient_scope"`, "this host asks for more"), WantsCredentials},
+		"403 with a page":      {respond(http.StatusForbidden, "", "<title>403 Forbidden</title>"), NoRevision},
 		"403 without a word":   {respond(http.StatusForbidden, "", ""), WantsCredentials},
 		"403 for this name only": {func(w http.ResponseWriter, r *http.Request) {
 			if strings.HasPrefix(r.Host, "localhost") {
@@ -274,7 +278,7 @@ func TestForbidden(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := call(t, c.serve, "/mcp", Options{})
 				other := HostRefused
-				if c.want == HostRefused {
+				if c.want != WantsCredentials {
 					other = WantsCredentials
 				}
 				if got := codes(r); !slices.Contains(got, c.want) || slices.Contains(got, other) || r.Verdict.Healthy != (c.want == WantsCredentials) {
