@@ -248,7 +248,7 @@ func TestCACert(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"list", "tools", s.URL + "/x"}, "hint: if you trust this authority, add its certificate with --cacert FILE"},
+		{[]string{"list", "tools", s.URL + "/x"}, "hint: if you trust it, save it to a file and set --cacert FILE"},
 		{[]string{"list", "tools", "--cacert", file, s.URL + "/x"}, "/x: it answered HTTP 404 Not Found"},
 		{[]string{"list", "tools", "--cacert", file + ".no", s.URL}, "error: --cacert: the certificate file"},
 		{[]string{"list", "tools", "--cacert", file, "--", "failing-peer", "silent"}, "--cacert works only with a URL"},

@@ -1,7 +1,6 @@
 package failure
 
 import (
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -97,9 +96,6 @@ func TestOf(t *testing.T) {
 			sentence: `server "gh" cannot start: /d/x is not executable`, action: "run chmod +x /d/x"},
 		{err: dial(&net.DNSError{Name: "h.example", Err: "no such host"}), facts: at(0, func(f *Facts) { f.Cause = "unreachable" }), class: DNS, sentence: `server "gh" cannot be reached: the host name "h.example" cannot be resolved`},
 		{err: dial(syscall.ECONNREFUSED), facts: at(0, func(f *Facts) { f.Cause = "unreachable" }), class: ConnectionRefused, sentence: `server "gh" refused the connection: nothing listens at h.example`},
-		{err: x509.UnknownAuthorityError{}, facts: at(0, func(f *Facts) { f.Cause = "unreachable" }), class: TLS,
-			sentence: `the TLS certificate of server "gh" is not valid: it is signed by an unknown authority (x509: certificate signed by unknown authority)`,
-			action:   "if you trust this authority, add its certificate with --cacert FILE"},
 		{err: errors.New("http: server gave HTTP response to HTTPS client"), facts: at(0, func(f *Facts) { f.Cause = "unreachable" }), class: WrongScheme,
 			sentence: `server "gh" uses http at this port, but its URL begins with https`, action: "use http://h.example/x"},
 		{facts: at(400, func(f *Facts) {

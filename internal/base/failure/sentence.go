@@ -548,52 +548,6 @@ func quoteHost(address string) string {
 	return strconv.Quote(u.Hostname()) + " "
 }
 
-func (f *Facts) tls(err error) saying {
-	s := saying{sentence: "the TLS certificate of " + f.who() + " is not valid"}
-	text := innermost(err, "x509: ")
-	if text == "" {
-		text = innermost(err, "tls: ")
-	}
-	switch {
-	case strings.Contains(text, "unknown authority"), strings.Contains(text, "not trusted"), strings.Contains(text, "self-signed"):
-		s.sentence += ": it is signed by an unknown authority"
-		s.action = "if you trust this authority, add its certificate with " + f.add("--cacert FILE", "caFile: FILE")
-	case strings.Contains(text, "expired"), strings.Contains(text, "not yet valid"):
-		s.sentence += ": it has expired or is not yet valid"
-		s.action = "renew the certificate of the server, or correct the clock of this machine"
-	case strings.Contains(text, "valid for"), strings.Contains(text, "doesn't contain any IP SANs"), strings.Contains(text, "not valid for any names"):
-		s.sentence += ": it was issued for another host"
-		s.action = "use a host name that the certificate contains"
-	default:
-		s.sentence = "the TLS handshake with " + f.who() + " failed"
-		s.action = "check that the URL is right and that the server supports TLS 1.2 or later"
-	}
-	if at := strings.LastIndex(text, "x509: "); at >= 0 {
-		s.sentence += " (" + excerpt.Line(text[at:], maxQuoted) + ")"
-	} else if at := strings.LastIndex(text, "tls: "); at >= 0 {
-		s.sentence += " (" + excerpt.Line(text[at:], maxQuoted) + ")"
-	}
-	return s
-}
-
-// innermost searches the chain of err for errors whose text contains the string word, and returns
-// the text of the innermost one. It returns "" if no such error exists.
-func innermost(err error, word string) (text string) {
-	for ; err != nil; err = errors.Unwrap(err) {
-		if t := err.Error(); strings.Contains(t, word) {
-			text = t
-		}
-		if several, ok := err.(interface{ Unwrap() []error }); ok {
-			for _, e := range several.Unwrap() {
-				if t := innermost(e, word); t != "" {
-					return t
-				}
-			}
-		}
-	}
-	return text
-}
-
 func (f *Facts) scheme() saying {
 	if rest, ok := strings.CutPrefix(f.Address, "https://"); ok {
 		return saying{sentence: f.who() + " uses http at this port, but its URL begins with https", action: "use http://" + rest}
