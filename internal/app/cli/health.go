@@ -273,6 +273,9 @@ func (c *listCommand) examineOne(ctx context.Context, s config.Server, report *s
 	h := health{Name: s.Name, Via: "direct"}
 	if report != nil {
 		h.Via = "serve"
+	} else if err := usable(s); err != nil {
+		done(h.broken(whole, err, nil))
+		return
 	}
 	began := time.Now()
 	session, err := c.backend.Connect(whole, daemon.ConnectOptions{Server: s, Log: c.log, Progress: func(string, string) {}, Version: version()})

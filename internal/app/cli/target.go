@@ -388,12 +388,17 @@ func usable(s config.Server) error {
 		return nil
 	}
 	p := s.Unusable
-	action := p.Hint // of a secret
-	if v := p.Variable; v != "" {
-		action = fmt.Sprintf("set %s and run the command again, or write ${%s:-default} in line %d of %s", v, v, p.Line, filepath.Base(p.File))
+	action, cause := p.Hint, "missing_secret"
+	if p.Variable != "" {
+		set := "set " + p.Variable
+		if p.EnvFile != "" {
+			set = "write " + p.Variable + "=VALUE into " + p.EnvFile
+		}
+		action = fmt.Sprintf("%s and run the command again, or write ${%s:-default} in line %d of %s", set, p.Variable, p.Line, filepath.Base(p.File))
+		cause = "unset_variable"
 	}
 	return &failure.Failure{
-		Class: failure.MissingVariable, Server: s.Name,
+		Class: failure.MissingVariable, Server: s.Name, Cause: cause,
 		Sentence: fmt.Sprintf("%s, so server %q cannot be used", p.Text, s.Name),
 		Action:   action,
 	}
