@@ -61,7 +61,7 @@ func (s *source) show(file string, problems Problems) {
 // the column in text. text is "" if masking leaves nothing to show.
 func (s *source) excerpt(line, col int) (text string, caret int) {
 	if s.line != line {
-		s.line, s.runes = line, []rune(strings.TrimRight(s.lines[line-1], "\r"))
+		s.line, s.runes = line, []rune(cover(strings.TrimRight(s.lines[line-1], "\r")))
 		if from := s.comments[line] - 1; from >= 0 && from < len(s.runes) {
 			s.runes = s.runes[:from]
 		}
@@ -104,11 +104,75 @@ func (s *source) hide(text string) string {
 	for _, secret := range s.secrets {
 		text = strings.ReplaceAll(text, secret, mask)
 	}
-	text = query().ReplaceAllString(text, "$1"+mask)
-	return excerpt.MaskSecrets(text)
+	text = query().ReplaceAllStringFunc(text, func(url string) string {
+		at := strings.IndexByte(url, '?') + 1
+		return url[:at] + aroundReferences(url[at:])
+	})
+	return excerpt.Secrets(text, aroundReferences)
 }
 
 var query = pattern.Later(`([a-zA-Z][a-zA-Z0-9+.-]*://[^\s"'?#]*\?)[^\s"'}\]]+`)
+
+// A reference to a variable, such as ${NAME}, is no secret. While a line is masked, each character of
+// its references is moved to a private area of Unicode, so that the number of characters stays the same.
+const covered = '\ue000'
+
+var reference = pattern.Later(`\$?\$\{(?:env:)?[A-Za-z_][A-Za-z0-9_]*(?::-[^}]*)?\}`)
+
+// cover moves the references in a line to the private area, except for the defaults in them. A character
+// that is already there would be taken for a part of a reference, so it is replaced.
+func cover(line string) string {
+	line = strings.Map(func(r rune) rune {
+		if isCovered(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, line)
+	move := func(s string) string { return strings.Map(func(r rune) rune { return covered + r }, s) }
+	return reference().ReplaceAllStringFunc(line, func(ref string) string {
+		if strings.HasPrefix(ref, "$$") { // an escaped ${
+			return ref
+		}
+		head, fallback, ok := strings.Cut(ref, ":-")
+		if !ok {
+			return move(ref)
+		}
+		return move(head+":-") + fallback[:len(fallback)-1] + move("}")
+	})
+}
+
+func isCovered(r rune) bool { return r >= covered && r <= covered+unicode.MaxASCII }
+
+// aroundReferences masks a value, and leaves the references in it. If it has references, quotes around it
+// and the scheme of an Authorization header are left too.
+func aroundReferences(value string) string {
+	if strings.IndexFunc(value, isCovered) < 0 {
+		return mask
+	}
+	var out strings.Builder
+	for rest := value; rest != ""; {
+		n := strings.IndexFunc(rest, func(r rune) bool { return !isCovered(r) })
+		if n < 0 {
+			n = len(rest)
+		}
+		out.WriteString(rest[:n])
+		rest = rest[n:]
+		if n = strings.IndexFunc(rest, isCovered); n < 0 {
+			n = len(rest)
+		}
+		out.WriteString(literal().ReplaceAllStringFunc(rest[:n], func(text string) string {
+			if strings.EqualFold(text, "bearer") || strings.EqualFold(text, "basic") {
+				return text
+			}
+			return mask
+		}))
+		rest = rest[n:]
+	}
+	return out.String()
+}
+
+// literal matches the text between quotes, brackets and spaces.
+var literal = pattern.Later("[^\\s\"'\\[\\]{},](.*[^\\s\"'\\[\\]{},])?")
 
 // masked returns s.runes[from:to] with secret values masked. s.runes is the line with the given
 // number. caret is the position in out of the character s.runes[at].
@@ -131,7 +195,7 @@ func (s *source) masked(line, from, to, at int) (out []rune, caret int) {
 				caret = len(out)
 			}
 			if tail > 0 {
-				out = append(out, []rune(mask)...)
+				out = append(out, []rune(aroundReferences(string(part[:tail])))...)
 			}
 			begin, part = begin+tail, part[tail:]
 		}
@@ -181,7 +245,7 @@ func (s *source) guarded(line, from, to, at int) (out []rune, caret int) {
 		return []rune(text), at
 	}
 	key := []rune(m[1])
-	return append(key, []rune(mask)...), min(at, len(key))
+	return append(key, []rune(aroundReferences(m[3]))...), min(at, len(key))
 }
 
 // underSecret reports whether a line is below a key whose values are secret. A line is below a key if
@@ -271,6 +335,9 @@ func (p place) item() place {
 func display(runes []rune, at int) (text string, caret int) {
 	var b strings.Builder
 	for i, r := range runes {
+		if isCovered(r) {
+			r -= covered
+		}
 		if i == at {
 			caret = utf8.RuneCountInString(b.String())
 		}

@@ -34,14 +34,23 @@ func TestSource(t *testing.T) {
 		// The position of the problem is in a variable's key or value.
 		{"mcpServers:\n  a:\n    command: x\n    env:\n      A=B: canary\n", "      A=B: ***\n      ^"},
 		{"mcpServers:\n  a:\n    command: x\n    env:\n      A: canary ${\n", "      A: ***\n         ^"},
-		{`{"mcpServers": {"a": {"command": "x", "env": {"A": "canary", "B": "${NO}"}, "args": 5}}}`, `{"mcpServers": {"a": {"command": "x", "env": {"A": ***, "B": ***}, "args": 5}}}` + "\n" + strings.Repeat(" ", 61) + "^"},
+		{`{"mcpServers": {"a": {"command": "x", "env": {"A": "canary", "B": "${NO}"}, "args": 5}}}`, `{"mcpServers": {"a": {"command": "x", "env": {"A": ***, "B": "${NO}"}, "args": 5}}}` + "\n" + strings.Repeat(" ", 61) + "^"},
 		{"mcpServers: {a: {url: 'http://me:canary@h:1^/?key=canary&b=c'}}", "mcpServers: {a: {url: 'http://***@h:1^/?***'}}\n                      ^"},
 		{"mcpServers: {a: {command: x, arg: [--token, canary, --api-key=canary, ok]}}", "mcpServers: {a: {command: x, arg: [***, ***, ***, ***]}}\n                             ^"},
 		{"mcpServers: {a: {command: x, agrs: 1, args: [--token, canary, --api-key=canary, ok]}}", "mcpServers: {a: {command: x, agrs: ***, args: [--token, ***, ***, ok]}}\n                             ^"},
 		{"dragoman: {server: {name: 'is ghp_0123456789abcdefghijABCDEF'}, listn: 1}", "dragoman: {server: {name: 'is ***'}, listn: 1}\n                              ^"},
 		{"dragoman: {listn: x} # token canary\n", "dragoman: {listn: x}\n           ^"},
 		{"{\"dragoman\": /* canary */ {\"listn\": 1}} // canary\n", "{\"dragoman\":              {\"listn\": 1}}\n                           ^"},
+		// A reference to a variable is no secret.
+		{"mcpServers:\n  a:\n    url: http://h\n    headers:\n      Authorization: Bearer ${NO}\n", "      Authorization: Bearer ${NO}\n                     ^"},
+		{`mcpServers: {a: {url: "http://h", headers: {A: "Bearer ${NO}"}}}`, `mcpServers: {a: {url: "http://h", headers: {A: "Bearer ${NO}"}}}` + "\n" + strings.Repeat(" ", 47) + "^"},
+		{`mcpServers: {a: {command: x, args: [--token, "${NO}", "--key=${env:NO}"]}}`, `mcpServers: {a: {command: x, args: [--token, "${NO}", "***${env:NO}"]}}` + "\n" + strings.Repeat(" ", 45) + "^"},
+		{`mcpServers: {a: {url: "http://u:${NO}@h/?k=${K}&b=canary"}}`, `mcpServers: {a: {url: "http://***${NO}@h/?***${K}***"}}` + "\n" + strings.Repeat(" ", 22) + "^"},
+		{"mcpServers:\n  a:\n    command: x\n    env:\n      A: 'canary-${NO}-${OR:-canary}'\n", "      A: '***${NO}***${OR:-***}'\n         ^"},
+		{"mcpServers:\n  a:\n    command: x\n    env:\n      A: canary$${NO}\n      B: ${NO\n", "      B: ***\n         ^"},
+		{"mcpServers:\n  a:\n    command: x\n    env:\n      A: \ue041canary\n      B: ${NO}\n    disabled: 5\n", "      B: ${NO}\n         ^"},
 		// The following files cannot be parsed.
+		{"mcpServers:\n  a:\n    headers: [Bearer ${NO}\n", "    headers: [Bearer ${NO}\n             ^"},
 		{"mcpServers:\n  a: {command: x, env: {A: canary}\n", "  a: ***\n     ^"},
 		{"dragoman:\n  listen: [1\n", "  listen: [1\n          ^"},
 		{"[1, 2\n", ""},
@@ -72,6 +81,7 @@ var hiding = []string{
 	"mcpServers:\n  a:\n    command: x\n    env:\n      name: canary\n      command: canary\n      type: [canary]\n",
 	"{\n\"mcpServers\": {\n\"a\": {\n\"env\": {\n\"B\": {},\n\"name\": \"canary\",\n\"B\": 1,\n\"type\": \"canary\"\n}, \"command\": \"x\",\n\"type\": 1}}}",
 	"mcpServers:\n  a:\n    command: x\n    evn:\n      name: canary\n      type: [canary]\n    hedaers: {name: canary}\n    more:\n      T: canary\n",
+	"mcpServers:\n  a:\n    command: x\n    env:\n      A: canary${A}canary\n      B: \"${B:-canary}\"\n      C: $${canary}\n      D: canary \ue041 ${A}canary${B} canary\n    args: [\"--token=canary${A}canary\", \"http://u:canary${A}canary@h/?k=canary${A}canary\"]\n",
 	"mcpServers:\n- env:\n    name: canary\n- {headers: {name: canary}}\n",
 }
 
