@@ -123,6 +123,10 @@ func TestSyntaxErrors(t *testing.T) {
 		{"a.json", strings.Repeat("[", 100_000), "nested too deeply"},
 		{"a.json", "{\"a\": \"" + strings.Repeat("[", 100_000) + "\"}", ""},
 		{"a.json", "\xff", "not UTF-8"},
+		{"a.json", `{"a":`, "a.json:1:6: this is not JSON: the text ends too early"},
+		{"a.json", `{"a": "canary\q"}`, "a.json:1:7: this is not JSON: a string with an invalid escape or character"},
+		{"a.json", `{"a": canary}`, "a.json:1:7: this is not JSON: a word without quotes that is neither a number nor true, false or null"},
+		{"a.toml", "a = x\n", "a.toml:1:5: this is not TOML: unexpected character 'x' at start of value; a text needs quotes"},
 		{"a.toml", "a = 1\na = 2\n", "a.toml:2:"},
 		{"a.toml", "a = " + strings.Repeat("[", 100_000), "nested too deeply"},
 	} {

@@ -2,6 +2,7 @@ package clientfile
 
 import (
 	"bytes"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -62,12 +63,21 @@ func parseJSON(name string, b []byte) (hujson.Value, error) {
 	if err == nil {
 		return v, nil
 	}
-	e := &SyntaxError{File: name, Text: "this is not JSON: " + strings.TrimPrefix(err.Error(), "hujson: ")}
+	e, text := &SyntaxError{File: name}, strings.TrimPrefix(err.Error(), "hujson: ")
 	if m := atLine().FindStringSubmatch(err.Error()); m != nil {
 		e.Line, _ = strconv.Atoi(m[1])
 		e.Col, _ = strconv.Atoi(m[2])
-		e.Text = "this is not JSON: " + m[3]
+		text = m[3]
 	}
+	switch {
+	case strings.HasSuffix(text, io.ErrUnexpectedEOF.Error()):
+		text = "the text ends too early"
+	case strings.HasPrefix(text, "invalid literal: \""):
+		text = "a string with an invalid escape or character" // hujson quotes the string, which may be a secret
+	case strings.HasPrefix(text, "invalid literal: "):
+		text = "a word without quotes that is neither a number nor true, false or null"
+	}
+	e.Text = "this is not JSON: " + text
 	return hujson.Value{}, e
 }
 

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/pattern"
+
 	"github.com/pelletier/go-toml/v2"
 	"github.com/pelletier/go-toml/v2/unstable"
 )
@@ -36,13 +38,20 @@ func checkTOML(name string, b []byte) error {
 	if err == nil {
 		return nil
 	}
-	e := &SyntaxError{File: name, Text: "this is not TOML: " + strings.TrimPrefix(err.Error(), "toml: ")}
+	text := codePoint().ReplaceAllString(strings.TrimPrefix(err.Error(), "toml: "), "")
+	if strings.HasSuffix(text, "at start of value") {
+		text += "; a text needs quotes"
+	}
+	e := &SyntaxError{File: name, Text: "this is not TOML: " + text}
 	var at *toml.DecodeError
 	if errors.As(err, &at) {
 		e.Line, e.Col = at.Position()
 	}
 	return e
 }
+
+// codePoint matches the number that the parser writes before a character.
+var codePoint = pattern.Later(`U\+[0-9A-F]{4,} `)
 
 // expression is a header, or a key with its value, in a TOML file.
 type expression struct {

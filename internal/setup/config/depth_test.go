@@ -92,7 +92,7 @@ func (e longLine) FormatError(_, _ bool) string {
 func TestSyntaxErrorOfALongLine(t *testing.T) {
 	r := treeReader{c: &compiler{}}
 	r.syntax(longLine{t}, "")
-	if got := r.c.problems.Err().Error(); !strings.HasPrefix(got, "syntax error: sequence end token ']' not found; ") {
+	if got := r.c.problems.Err().Error(); !strings.HasPrefix(got, "syntax error: this [ is not closed; ") {
 		t.Error(got)
 	}
 	s, problems := Parse("f.yaml", []byte("dragoman:\n  x: ["+strings.Repeat("a, ", 100_000)), nil)

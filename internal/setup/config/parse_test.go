@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -529,6 +530,20 @@ func TestNoPrefix(t *testing.T) {
 		}
 		if s, problems = Parse("f", s.AppendYAML(nil), nil); s == nil {
 			t.Fatal(listing(problems))
+		}
+	}
+}
+
+// TestSyntaxErrorsInPlainWords checks that the words of the YAML parser do not reach the user.
+func TestSyntaxErrorsInPlainWords(t *testing.T) {
+	parser := regexp.MustCompile(`token|flow|sequence|context|scalar|mapping|must be specified|could not find|undefined|character`)
+	for _, text := range []string{
+		"a: [1", "a: {b: 1", "a: ]", "a: [b\nc: 1", "a: \"x", "a: 'x", "a: {b c: 1, d", "a: [1, , 2]", "a: 1\nb\nc: 2", "a: b: c",
+		"a:\n  - x\n b: 1", "a: \"x\" y", "a: - b", "a: *", "a: &", "a: %x", "a: \"\\q\"", "a\n  b: 1", "b:\n  c:\"x\"\n  d: 1", "...x", `{"a": {"b": "c" "d": 1}}`, `{"a": "\q"}`,
+	} {
+		_, problems := Parse("f", []byte(text), env())
+		if len(problems) == 0 || !strings.HasPrefix(problems[0].Text, "syntax error: ") || parser.MatchString(problems[0].Text) {
+			t.Errorf("%q: %v", text, problems)
 		}
 	}
 }

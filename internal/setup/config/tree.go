@@ -198,7 +198,7 @@ func (t *treeReader) syntax(err error, src string) {
 	case at != nil && t.bareReference(at.line):
 		hint = `put ${NAME} in quotes between { } or [ ]: "${NAME}"`
 	}
-	t.c.problem(at, "", "syntax error: "+masked(text), hint)
+	t.c.problem(at, "", "syntax error: "+masked(plainSyntax(text)), hint)
 }
 
 // flowReference matches a reference without quotes within braces or brackets. In such a place, YAML
