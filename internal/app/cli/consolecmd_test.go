@@ -105,7 +105,7 @@ func TestShowConsole(t *testing.T) {
 		off               string
 		want              string
 	}{
-		{name: "a terminal", terminal: true, want: "dragoman: the console is at " + link + " (works once, within 10 minutes)\n"},
+		{name: "a terminal", terminal: true, want: "dragoman: the console is at " + link + " (works\n  once, within 10 minutes)\n"},
 		{name: "a pipe", want: "dragoman: the console is at http://127.0.0.1:7300/console/; run `dragoman console -c x.yaml` for a link that opens it\n"},
 		{name: "off", terminal: true, off: "The console is off, because of it.", want: "dragoman: the console is off, because of it\n"},
 		{name: "quiet", terminal: true, quiet: true},

@@ -33,7 +33,7 @@ func TestClientStartsPrintedCommand(t *testing.T) {
 	if err := waiting.Start(); err != nil {
 		t.Fatal(err)
 	}
-	command := regexp.MustCompile(`doctor --client --stdio -o (.+)$`)
+	command := regexp.MustCompile("doctor --client --stdio -o ([^`]+)")
 	var told []string
 	for s := bufio.NewScanner(stderr); s.Scan(); {
 		told = append(told, s.Text())

@@ -120,7 +120,7 @@ func TestReloadEvents(t *testing.T) {
 		t.Errorf("%d records have the unset variable", n)
 	}
 	w.write(t, "mcpServers: [\n")
-	wait(4, "reload failed: The changed configuration was refused, and the current one stays in use. FILE:1:13: syntax error: sequence end token ']' not found; check indentation, quotes and brackets here and on the line before.")
+	wait(4, "reload failed: The changed configuration was refused, and the current one stays in use. FILE:1:13: syntax error: this [ is not closed; check indentation, quotes and brackets here and on the line before.")
 	w.write(t, "")
 	wait(5, "reload failed: The file is empty. All servers stay. To remove all servers, write mcpServers: {}.")
 	if report, _ := w.status(); report.Refusal == nil || !strings.HasPrefix(report.Refusal.Text, "The file is empty.") || report.Refusal.Since.IsZero() {
