@@ -378,3 +378,15 @@ func TestPortOfAnotherServe(t *testing.T) {
 		}
 	}
 }
+
+// TestCallsSayWhy checks that calls gives the key, without which serve doesn't say why a call failed.
+func TestCallsSayWhy(t *testing.T) {
+	u := newUser(t)
+	at := u.serve("-c", u.write("a.yaml", "mcpServers: {notes: {command: no-such-program}}\n"), "--listen", anyPort)
+	u.run("call", "http://"+at+"/mcp", "notes__write", "--no-check")
+	for _, args := range [][]string{{"calls"}, {"calls", "--json"}} {
+		if code, out, said := u.run(args...); code != exitOK || !strings.Contains(out, "no-such-program") {
+			t.Errorf("%v: %d\n%s%s", args, code, out, said)
+		}
+	}
+}
