@@ -20,6 +20,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/base/failure"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
 
@@ -271,7 +272,7 @@ func (c *bugCommand) serveSections(ctx context.Context, base string) []bugSectio
 	}
 	switch {
 	case err != nil:
-		return []bugSection{{title, "nothing answers at " + base, "nothing answers at " + base + ": " + err.Error()}}
+		return []bugSection{{title, "nothing answers at " + base, "nothing answers at " + base + ": " + failure.Reason(err)}}
 	case status != http.StatusOK:
 		return []bugSection{{title, "the request was refused", fmt.Sprintf("%s answers HTTP %d: %s", base, status, firstLine(body))}}
 	}

@@ -224,7 +224,12 @@ func hintsOf(err error) []string {
 // flagError converts an error that cobra returns for a flag to a usageError.
 func flagError(c *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
-	if errors.As(err, &unknown) && len(unknown.GetSpecifiedName()) > 1 {
+	text := lowerFirst(err.Error())
+	switch {
+	case !errors.As(err, &unknown):
+	case unknown.GetSpecifiedShortnames() != "":
+		text = "unknown flag: -" + unknown.GetSpecifiedName()
+	default:
 		var names []string
 		c.Flags().VisitAll(func(f *pflag.Flag) {
 			if !f.Hidden {
@@ -232,17 +237,30 @@ func flagError(c *cobra.Command, err error) error {
 			}
 		})
 		if hint := didYouMean("--"+unknown.GetSpecifiedName(), names, ""); hint != "" {
-			return usagef(hint, "%s", lowerFirst(err.Error()))
+			return usagef(hint, "%s", text)
 		}
 	}
+	hint := "run `" + c.CommandPath() + " --help`"
 	var invalid *pflag.InvalidValueError
-	if errors.As(err, &invalid) && invalid.GetFlag().Value.Type() == "duration" {
-		return usagef("write a number and a unit, for example 90s, 10m or 1h30m", "--%s does not accept %q", invalid.GetFlag().Name, invalid.GetValue())
+	var empty *pflag.ValueRequiredError
+	switch {
+	case errors.As(err, &invalid):
+		name := invalid.GetFlag().Name
+		switch invalid.GetFlag().Value.Type() {
+		case "duration":
+			hint = "write a number and a unit, for example 90s, 10m or 1h30m"
+		case "bool":
+			hint = "write --" + name + " or --" + name + "=false"
+		case "int":
+			hint = "write a whole number"
+		}
+		return usagef(hint, "--%s does not accept %q", name, invalid.GetValue())
+	case errors.As(err, &empty):
+		text = "--" + empty.GetFlag().Name + " needs a value"
+	case c.Flags().Lookup("cwd") != nil && unknown != nil:
+		hint = "put -- before a command that has flags of its own, or " + hint
 	}
-	if c.Flags().Lookup("cwd") != nil && errors.As(err, new(*pflag.NotExistError)) {
-		return usagef("put -- before a command that has flags of its own, or run `"+c.CommandPath()+" --help`", "%s", lowerFirst(err.Error()))
-	}
-	return usagef("run `"+c.CommandPath()+" --help`", "%s", lowerFirst(err.Error()))
+	return usagef(hint, "%s", text)
 }
 
 func lowerFirst(s string) string {

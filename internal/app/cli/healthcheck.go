@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/base/failure"
 )
 
 // healthcheckCommand is `dragoman healthcheck`.
@@ -61,7 +62,7 @@ func (c *healthcheckCommand) run(cmd *cobra.Command, args []string) error {
 	defer s.close()
 	status, body, err := s.page(cmd.Context(), path)
 	if err != nil {
-		return withHint(fmt.Errorf("nothing answers at %s: %w", base, err), "start `dragoman serve`, or name the URL of the `serve` that is running")
+		return withHint(fmt.Errorf("nothing answers at %s: %s", base, failure.Reason(err)), "start `dragoman serve`, or name the URL of the `serve` that is running")
 	}
 	if status != http.StatusOK {
 		return fmt.Errorf("%s is not healthy: HTTP %d, %s", base, status, reasonIn(body))

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dragoman-mcp/dragoman/internal/app/daemon"
+	"github.com/dragoman-mcp/dragoman/internal/base/failure"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 	"github.com/dragoman-mcp/dragoman/internal/workbench/tape"
 )
@@ -99,7 +100,7 @@ func (c *recordCommand) run(cmd *cobra.Command, _ []string) error {
 	}
 	out, err := createNew(c.file)
 	if err != nil {
-		return withHint(fmt.Errorf("cannot create the file for the recording: %w", err), "choose a file in a directory that you can write to")
+		return withHint(fmt.Errorf("cannot create the file for the recording: %s: %s", clean(c.file), failure.Reason(err)), "choose a file in a directory that you can write to")
 	}
 	if c.t.address != "" {
 		c.warnOpen(cmd.Context(), c.listen)

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"math"
 	"os"
@@ -116,9 +117,10 @@ func (c *filesystemCommand) run(cmd *cobra.Command, args []string) error {
 	}
 	c.o.Roots, c.o.Version = args, version()
 	s, err := files.Open(c.o)
+	var at *fs.PathError
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return withHint(err, "check the path, or create the folder with mkdir")
+	case errors.Is(err, fs.ErrNotExist) && errors.As(err, &at):
+		return withHint(fmt.Errorf("the folder %s does not exist", clean(at.Path)), "check the path, or create the folder with mkdir")
 	case err != nil:
 		return withHint(err, "name each folder once; leave out folders that are inside another one, and folders that this user may not open")
 	}

@@ -233,7 +233,12 @@ func (t *targetFlags) server(env environment, command []string, address string) 
 	s, p := config.Complete(s)
 	if p != nil {
 		text := p.Text
-		if p.Path != "" {
+		switch header, ok := strings.CutPrefix(p.Path, "headers"); {
+		case ok:
+			text = "--header " + strings.Trim(header, `.["]`) + ": " + text
+		case p.Path == "url":
+			text = "the address " + text
+		case p.Path != "":
 			text = p.Path + " " + text
 		}
 		return s, usagef(p.Hint, "%s", text)

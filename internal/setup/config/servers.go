@@ -332,7 +332,7 @@ func badURL(text string) (bad, hint string) {
 	case err != nil:
 		return "is not a URL", form
 	case u.Scheme == "ws" || u.Scheme == "wss":
-		return "MCP has no WebSocket transport", form
+		return "is a WebSocket, and MCP has no WebSocket transport", form
 	case u.Scheme != "http" && u.Scheme != "https":
 		return "must begin with http:// or https://", form
 	case u.Hostname() == "":

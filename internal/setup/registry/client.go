@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/base/failure"
 )
 
 // Official is the base URL of the official registry.
@@ -190,6 +191,23 @@ func (r *Registry) Get(ctx context.Context, name, version string) (Server, error
 
 var errNotFound = errors.New("not found")
 
+// unreached is the error of a request to a registry that got no answer.
+type unreached struct {
+	base string
+	err  error
+}
+
+func (e *unreached) Error() string {
+	return "cannot ask the registry: " + failure.Of(e.err, failure.Facts{Address: e.base}).Sentence
+}
+
+func (e *unreached) Unwrap() error { return e.err }
+
+// Hint says what the user can do.
+func (e *unreached) Hint() string {
+	return "check the URL of the registry, the network connection and the proxy settings"
+}
+
 // get reads the JSON at a path, which may have a query. It returns errNotFound for the status 404.
 func (r *Registry) get(ctx context.Context, path string, into any) error {
 	q, err := http.NewRequestWithContext(ctx, http.MethodGet, r.base+path, nil)
@@ -199,7 +217,7 @@ func (r *Registry) get(ctx context.Context, path string, into any) error {
 	q.Header.Set("Accept", "application/json")
 	resp, err := r.client.Do(q)
 	if err != nil {
-		return fmt.Errorf("cannot ask the registry: %w", err)
+		return &unreached{r.base, err}
 	}
 	defer resp.Body.Close()
 	b, err := io.ReadAll(io.LimitReader(resp.Body, maxBody+1))

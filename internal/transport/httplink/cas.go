@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net/http"
 	"os"
 
@@ -23,7 +22,7 @@ type CAFileError struct {
 }
 
 func (e *CAFileError) Error() string {
-	return fmt.Sprintf("the certificate file %q cannot be read: %v", e.File, e.Err)
+	return fmt.Sprintf("the certificate file %q cannot be read: %s", e.File, failure.Reason(e.Err))
 }
 
 // Unwrap returns the cause.
@@ -59,10 +58,6 @@ func LoadCAs(file string) (*x509.CertPool, error) {
 func readFile(name string) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
-		var p *fs.PathError
-		if errors.As(err, &p) {
-			err = p.Err // the message of CAFileError already contains the file name
-		}
 		return nil, err
 	}
 	defer f.Close()

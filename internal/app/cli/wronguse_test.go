@@ -1,0 +1,45 @@
+//go:build unix
+
+package cli
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestWrongUses checks that wrong flags, values and addresses are answered with a sentence that says what
+// to write, and without the texts of Go's libraries.
+func TestWrongUses(t *testing.T) {
+	library := regexp.MustCompile(`strconv|invalid (argument|syntax)|dial tcp|proxyconnect|lookup|Get "|lstat|open /|read /|shorthand|needs an argument|: EOF|x509: `)
+	folder, nobody := t.TempDir(), freePort()
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"list", "--json=maybe", "http://h/"}, `--json does not accept "maybe"|hint: write --json or --json=false`},
+		{[]string{"logs", "-n", "abc"}, `--lines does not accept "abc"|hint: write a whole number`},
+		{[]string{"calls", "--lines", "99999999999999999999"}, `--lines does not accept "99999999999999999999"|hint: write a whole number`},
+		{[]string{"matrix", "--parallel", "1.5"}, `--parallel does not accept "1.5"|hint: write a whole number`},
+		{[]string{"list", "--timeout", "5", "http://h/"}, `--timeout does not accept "5"|hint: write a number and a unit`},
+		{[]string{"list", "--timeout"}, `--timeout needs a value|hint: run `},
+		{[]string{"list", "-c"}, `--config needs a value|hint: run `},
+		{[]string{"list", "-z", "http://h/"}, `unknown flag: -z|hint: put -- before a command`},
+		{[]string{"calls", "-1"}, `unknown flag: -1|hint: run `},
+		{[]string{"list", "tools", "http://[::1"}, `the address is not a URL|hint: use http://`},
+		{[]string{"list", "tools", "http://"}, `the address has no host|hint: use http://`},
+		{[]string{"list", "tools", "ws://h/"}, `the address is a WebSocket, and MCP has no WebSocket transport|hint: use http://`},
+		{[]string{"list", "tools", "--header", "X y: z", "http://h/"}, `--header X y: is not a valid header name`},
+		{[]string{"list", "tools", "--header", "X: a\nb", "http://h/"}, `--header X: a header's value must be one line`},
+		{[]string{"list", "tools", "--cacert", folder, "http://h/"}, `cannot be read: is a directory|hint: `},
+		{[]string{"search", "--registry", "http://" + nobody, "x"}, `cannot ask the registry: the server refused the connection: nothing listens at ` + nobody + `|hint: `},
+		{[]string{"healthcheck", "http://" + nobody}, `nothing answers at http://` + nobody + `: connection refused|hint: `},
+		{[]string{"server", "filesystem", folder + "/nope"}, `the folder ` + folder + `/nope does not exist|hint: `},
+		{[]string{"record", "-o", folder + "/nope/x", "--", "cat"}, `cannot create the file for the recording: ` + folder + `/nope/x: no such file or directory|hint: `},
+	} {
+		text := strings.ReplaceAll(failedCommand(t, tt.args...), "\ndragoman: ", "|")
+		if !strings.Contains(text, tt.want) || library.MatchString(text) {
+			t.Errorf("%q: no %q in\n%s", tt.args, tt.want, text)
+		}
+	}
+}
