@@ -96,6 +96,11 @@ func TestOf(t *testing.T) {
 			sentence: `server "gh" cannot start: /d/x is not executable`, action: "run chmod +x /d/x"},
 		{err: dial(&net.DNSError{Name: "h.example", Err: "no such host"}), facts: at(0, func(f *Facts) { f.Cause = "unreachable" }), class: DNS, sentence: `server "gh" cannot be reached: the host name "h.example" cannot be resolved`},
 		{err: dial(syscall.ECONNREFUSED), facts: at(0, func(f *Facts) { f.Cause = "unreachable" }), class: ConnectionRefused, sentence: `server "gh" refused the connection: nothing listens at h.example`},
+		{err: dial(&net.OpError{Op: "proxyconnect", Net: "tcp", Err: &net.OpError{Op: "dial", Net: "tcp", Addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1}, Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}}),
+			facts: at(0, func(f *Facts) { f.Cause = "unreachable" }), class: Unreachable, sentence: `server "gh" cannot be reached: its proxy at 127.0.0.1:1 does not answer: connection refused`,
+			action: "correct HTTP_PROXY or HTTPS_PROXY in the environment, or add the host of the server to NO_PROXY"},
+		{err: &net.OpError{Op: "proxyconnect", Net: "tcp", Err: &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Name: "p.example", Err: "no such host"}}},
+			facts: at(0, func(f *Facts) { f.Cause = "unreachable" }), class: Unreachable, sentence: `server "gh" cannot be reached: its proxy does not answer: the host name "p.example" cannot be resolved`},
 		{err: errors.New("http: server gave HTTP response to HTTPS client"), facts: at(0, func(f *Facts) { f.Cause = "unreachable" }), class: WrongScheme,
 			sentence: `server "gh" uses http at this port, but its URL begins with https`, action: "use http://h.example/x"},
 		{facts: at(400, func(f *Facts) {

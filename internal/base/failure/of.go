@@ -160,6 +160,8 @@ func byError(err error) Class {
 	switch {
 	case err == nil:
 		return ""
+	case proxyFault(err) != nil:
+		return Unreachable
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
 		return OutOfFiles
 	case errors.Is(err, exec.ErrNotFound):
@@ -192,6 +194,20 @@ func byError(err error) Class {
 		return Exited
 	}
 	return ""
+}
+
+// proxyFault returns the error of a connection to a proxy in the chain of err, or nil.
+func proxyFault(err error) *net.OpError {
+	for {
+		var op *net.OpError
+		switch {
+		case !errors.As(err, &op):
+			return nil
+		case op.Op == "proxyconnect":
+			return op
+		}
+		err = op.Err
+	}
 }
 
 func isAny(err error, numbers []syscall.Errno) bool {

@@ -3,6 +3,7 @@ package failure
 import (
 	"cmp"
 	"errors"
+	"net"
 	"net/http"
 	"net/url"
 	"path/filepath"
@@ -174,6 +175,9 @@ func (f *Facts) sentence(err error, best string) saying {
 	case ConnectionRefused:
 		return saying{sentence: who + " refused the connection: nothing listens at " + hostOf(f.Address), action: "start the server, or correct the host and port of its URL"}
 	case Unreachable:
+		if fault := proxyFault(err); fault != nil {
+			return f.proxy(fault)
+		}
 		return saying{sentence: who + " cannot be reached" + f.reason(err), action: "check the address, and check that the server is running"}
 	case TLS:
 		return f.tls(err)
@@ -508,6 +512,18 @@ func (f *Facts) within() string {
 		return " within " + d.String()
 	}
 	return " in time"
+}
+
+// proxy describes a proxy that cannot be reached.
+func (f *Facts) proxy(fault *net.OpError) saying {
+	at := ""
+	if op := (*net.OpError)(nil); errors.As(fault.Err, &op) && op.Addr != nil {
+		at = " at " + op.Addr.String()
+	}
+	return saying{
+		sentence: f.who() + " cannot be reached: its proxy" + at + " does not answer: " + Reason(fault.Err),
+		action:   "correct HTTP_PROXY or HTTPS_PROXY in the environment, or add the host of the server to NO_PROXY",
+	}
 }
 
 // reason returns ": " and the reason why no connection was made. It returns "" if the reason is
