@@ -8,6 +8,8 @@ package dbtest
 
 import (
 	"database/sql"
+	"fmt"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 	"strings"
@@ -47,7 +49,12 @@ func Both(t *testing.T, test func(t *testing.T, where, schema string)) {
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
 		url := URL(t)
-		schema := strings.ToLower("test_" + strings.NewReplacer("/", "_", "#", "_").Replace(t.Name()))
+		folder, err := os.Getwd() // that of the package: others may have a test of the same name
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := strings.ToLower(strings.NewReplacer("/", "_", "#", "_").Replace(t.Name()))
+		schema := fmt.Sprintf("test_%08x_%s", crc32.ChecksumIEEE([]byte(folder)), name)
 		drop := func() { Exec(t, url, "DROP SCHEMA IF EXISTS "+schema+" CASCADE") }
 		drop()
 		t.Cleanup(drop)
