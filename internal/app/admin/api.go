@@ -103,7 +103,7 @@ func New(o Options) *API {
 		},
 		catalogAPI: catalogAPI{project: p},
 		clientAPI:  clientAPI{project: p, alias: alias},
-		callAPI:    callAPI{project: p, calls: o.Calls, alias: alias, streams: NewStreams(mostCallStreams)},
+		callAPI:    callAPI{project: p, access: o.Access, calls: o.Calls, alias: alias, streams: NewStreams(mostCallStreams)},
 		logAPI:     logAPI{project: p, recent: o.Recent, streams: NewStreams(mostLogStreams)},
 		runAPI:     runAPI{project: p, version: o.Version, streams: NewStreams(mostRunStreams)},
 		examAPI:    examAPI{project: p, streams: NewStreams(mostExamStreams)},

@@ -28,7 +28,7 @@ type Call struct {
 	Outcome   string     `json:"outcome" doc:"running; ok; cancelled; tool_error: the result has isError; failed: the server answered with an error; refused: Dragoman answered with an error, and no server got the call; parked: the call waits for its client's answers; not_sent: it failed before the server got it; unknown: it failed, but the server may have run it"`
 	Cause     string     `json:"cause,omitempty" doc:"why Dragoman answered with an error, such as timeout or exited"`
 	Code      int64      `json:"code,omitempty" doc:"the code of the JSON-RPC error that the client got; left out if it got none"`
-	Reason    string     `json:"reason,omitempty" doc:"what the client was told about the failure: the error's message, or the first text of a failed tool's result; left out if the answer wasn't kept whole"`
+	Reason    string     `json:"reason,omitempty" doc:"what the client was told about the failure: the error's message, or the first text of a failed tool's result; left out without the key, and if the answer wasn't kept whole"`
 	Client    CallClient `json:"client" doc:"the client that made the call"`
 	Server    string     `json:"server,omitempty" doc:"the server's name; left out if the call has none or several"`
 	Revision  string     `json:"revision,omitempty" doc:"the server's protocol revision; left out if no server got the call"`
@@ -137,6 +137,7 @@ func (q *CallQuery) selects(c *Call) bool {
 // callAPI shows the calls of clients with their messages, and records them.
 type callAPI struct {
 	project project
+	access  *Access
 	calls   *calls.Ring
 	alias   *aliases
 	streams *Streams
@@ -228,7 +229,7 @@ func (a *callAPI) readCalls(r *http.Request) (any, *Problem) {
 		return nil, bad
 	}
 	out := a.CallsOf(q)
-	reason := a.reasons()
+	reason := a.reasonsFor(r)
 	for i := range out.Calls {
 		out.Calls[i].Reason = reason(&out.Calls[i])
 	}
@@ -249,7 +250,7 @@ func (a *callAPI) writeCallStream(w http.ResponseWriter, r *http.Request) *Probl
 	}
 	a.streams.Serve(w, r, func(out []byte) ([]byte, <-chan struct{}, bool) {
 		ended, missed, more := ring.Since(after, streamBatch)
-		clean, reason := a.cleaner(), a.reasons()
+		clean, reason := a.cleaner(), a.reasonsFor(r)
 		for i := range ended {
 			after = ended[i].Seq
 			if !q.may(&ended[i]) {

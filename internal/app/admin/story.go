@@ -141,9 +141,13 @@ func (a *callAPI) StoryOf(number uint64) (s Story, ok bool) {
 // maxReason is the length of a Call's Reason in bytes.
 const maxReason = 500
 
-// reasons returns a function that finds the Reason of a call in the last message to its client. It's "" for
-// a call that hasn't failed, and where the message wasn't kept whole.
-func (a *callAPI) reasons() func(*Call) string {
+// reasonsFor returns a function that finds the Reason of a call in the last message to its client. It's "" for
+// a call that hasn't failed, and where the message wasn't kept whole. The list of calls is open to this machine,
+// but messages are not: without a proof of who asks, every Reason is "".
+func (a *callAPI) reasonsFor(r *http.Request) func(*Call) string {
+	if _, err := a.access.Check(r); err != nil {
+		return func(*Call) string { return "" }
+	}
 	mask := sync.OnceValue(a.masker)
 	return func(c *Call) string {
 		if c.Code == 0 && !c.ToolError || !c.Recorded {

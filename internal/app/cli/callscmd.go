@@ -130,6 +130,7 @@ func (c *callsCommand) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	defer s.close()
+	s.prove = true // why calls failed is only for the user
 	if c.save != "" {
 		return signalOr(cmd.Context(), c.saveTranscript(cmd.Context(), s, args[0]))
 	}

@@ -37,6 +37,7 @@ type running struct {
 	base    string   // the URL before the path of a request; "" means http:// and address
 	address string   // host:port
 	folders []string // the folders that may contain the key files of serve
+	prove   bool     // send the key, if there is one, also where the process answers without it but says more with it
 	http    *http.Client
 }
 
@@ -108,6 +109,11 @@ func (s *running) get(ctx context.Context, path string, query url.Values, header
 // key if other programs have taken all streams, because some places are only for this user. The caller
 // must close the body of the response.
 func (s *running) ask(ctx context.Context, method, path string, query url.Values, header ...string) (*http.Response, error) {
+	if s.prove {
+		if at, key := s.proven(ctx); key != "" {
+			return at.send(ctx, method, path, query, append(header, "Authorization", "Bearer "+key)...)
+		}
+	}
 	resp, err := s.send(ctx, method, path, query, header...)
 	var denied *problemError
 	if !errors.As(err, &denied) || denied.kind != "no-access" && denied.kind != "too-many-streams" {
@@ -139,6 +145,19 @@ func (s *running) ask(ctx context.Context, method, path string, query url.Values
 		text = "the `dragoman serve` at " + s.address + " does not accept the key that was found"
 	}
 	return nil, withHint(errors.New(text), "run this command as the user who started `dragoman serve`, with the same XDG_RUNTIME_DIR and HOME")
+}
+
+// proven returns the address at which the process has proved that it has one of the user's keys, and this key. The
+// key is "" if there is none.
+func (s *running) proven(ctx context.Context) (*running, string) {
+	for _, address := range admin.KeyAddresses(s.address) {
+		if keys, _ := admin.ReadKeys(s.folders, address); len(keys) > 0 {
+			if key := s.at(address).keyFor(ctx, keys); key != "" {
+				return s.at(address), key
+			}
+		}
+	}
+	return s, ""
 }
 
 // at returns a copy of s that sends requests to another address of the same process.
