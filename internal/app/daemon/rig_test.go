@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -123,8 +124,9 @@ func run(t testing.TB, u *upstreamUnderTest) *rig {
 // serve runs a daemon that serves all servers of a configuration.
 func serve(t testing.TB, s *config.Snapshot, more ...func(*ServeOptions)) *rig {
 	t.Helper()
+	database := filepath.Join(t.TempDir(), "dragoman.db")
 	return launch(t, func(ctx context.Context, log *slog.Logger, ready func(string)) error {
-		o := ServeOptions{Config: s, Listen: "127.0.0.1:0", Log: log, Ready: ready, Version: "test"}
+		o := ServeOptions{Config: s, Listen: "127.0.0.1:0", Log: log, Ready: ready, Database: database, Version: "test"}
 		for _, f := range more {
 			f(&o)
 		}
