@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
+	"sync/atomic"
 )
 
 // place is where the keys are. Its methods may wait for the disk or for a person.
@@ -22,12 +23,20 @@ type place interface {
 	make() string
 }
 
+// place returns where the keys are.
+func (v *Vault) place() (place, error) {
+	if v.options.Memory {
+		return v.memory, nil
+	}
+	return placeOf(v.options)
+}
+
 // placeOf returns the place that the options name.
 func placeOf(o Options) (place, error) {
 	name, isVariable := strings.CutPrefix(o.Key, "env:")
 	switch {
 	case o.Key == "" && o.File == "", o.Key == "keyring" && o.File == "":
-		return nil, errors.New("vault: no file is named")
+		return nil, fail("set HOME, or give the key in a variable", nil, "there is no folder for the vault's key")
 	case o.Key == "":
 		return &keyFile{o.File, o.step}, nil
 	case o.Key == "keyring":
@@ -105,3 +114,34 @@ func (v variable) write(context.Context, string) error {
 func (v variable) make() string {
 	return "set " + v.name + " to the output of `openssl rand -base64 32`"
 }
+
+// memory keeps the keys until the vault is gone.
+type memory struct {
+	turn chan struct{} // a lock
+	text atomic.Pointer[string]
+}
+
+func (m *memory) String() string { return "memory" }
+
+func (m *memory) read(context.Context) (string, error) {
+	if text := m.text.Load(); text != nil {
+		return *text, nil
+	}
+	return "", fs.ErrNotExist
+}
+
+func (m *memory) lock(ctx context.Context) (func(), error) {
+	select {
+	case m.turn <- struct{}{}:
+		return func() { <-m.turn }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (m *memory) write(_ context.Context, text string) error {
+	m.text.Store(&text)
+	return nil
+}
+
+func (m *memory) make() string { return "" }

@@ -112,3 +112,40 @@ func TestOddKeyring(t *testing.T) {
 	close(end)
 	<-done
 }
+
+// TestMemory checks that a key in memory seals, opens and rotates, is no other vault's, and leaves no file.
+func TestMemory(t *testing.T) {
+	folder := t.TempDir()
+	o := Options{Memory: true, File: filepath.Join(folder, "vault.key")}
+	v, other := New(o), New(o)
+	for _, x := range []*Vault{v, other} {
+		if err := x.Use(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sealed, err := v.Seal(t.Context(), "shop", "gh", []byte("value"))
+	if err == nil {
+		_, err = other.Seal(t.Context(), "shop", "gh", []byte("value"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.Open("shop", "gh", sealed); !errors.Is(err, ErrSealed) {
+		t.Errorf("another vault: %v", err)
+	}
+	r, err := v.Rotate(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	moved, err := r.Reseal("shop", "gh", sealed)
+	if err == nil {
+		err = v.Use(t.Context(), r.To)
+	}
+	if err != nil || bytes.Equal(r.From, r.To) {
+		t.Fatal(err)
+	}
+	opens(t, v, "shop", "gh", moved, "value")
+	if files, err := os.ReadDir(folder); err != nil || len(files) > 0 {
+		t.Errorf("%v %v", files, err)
+	}
+}

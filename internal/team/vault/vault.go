@@ -21,6 +21,8 @@ type Options struct {
 	// File is the path of vault.key. It's also needed for the keyring: it says which entry is ours, and
 	// its folder has the lock.
 	File string
+	// Memory makes a key that nobody sees and that is gone with the vault, for a database that is gone too.
+	Memory bool
 	// Getenv looks up a variable. Nil is os.LookupEnv.
 	Getenv func(string) (string, bool)
 
@@ -31,6 +33,7 @@ type Options struct {
 // several processes with the same key.
 type Vault struct {
 	options Options
+	memory  *memory // used if Options.Memory
 	state   atomic.Pointer[state]
 }
 
@@ -45,7 +48,7 @@ func New(o Options) *Vault {
 	if o.Getenv == nil {
 		o.Getenv = os.LookupEnv
 	}
-	return &Vault{options: o}
+	return &Vault{options: o, memory: &memory{turn: make(chan struct{}, 1)}}
 }
 
 // Use says which key is in force: the one with the fingerprint that the database has. If the vault
@@ -114,7 +117,7 @@ func (v *Vault) Seal(ctx context.Context, owner, name string, plain []byte) ([]b
 
 // existing returns the keys, which must be there because something is sealed.
 func (v *Vault) existing(ctx context.Context) (place, []*key, error) {
-	p, err := placeOf(v.options)
+	p, err := v.place()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -134,7 +137,7 @@ var errUnused = errors.New("vault: Use has not been called")
 // first returns the keys, and makes one if there is none. Processes that do this at the same time all
 // get the same key.
 func (v *Vault) first(ctx context.Context) ([]*key, error) {
-	p, err := placeOf(v.options)
+	p, err := v.place()
 	if err != nil {
 		return nil, err
 	}
