@@ -36,6 +36,7 @@ var forms = formsOf(
 	formsWith("tvly-", slackBytes, 16),
 	formsWith("ya29.", tokenBytes, 20),
 	formsWith("dop_v1_", lowerHex, 32),
+	formsWith("drgk_", tokenBytes, 32), // our own
 	formsWith("shpat_ shpca_ shppa_ shpss_", anyHex, 20),
 )
 

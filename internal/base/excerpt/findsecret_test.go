@@ -21,7 +21,7 @@ var (
 	slowColon = regexp.MustCompile(`\b([A-Za-z][A-Za-z0-9_.-]{0,62}):[ \t]+([^\s"'&;,<>\\]*[0-9][^\s"'&;,<>\\]*)`)
 	// slowForms matches secrets that have a known form.
 	slowForms = regexp.MustCompile(`(?:` + strings.Join([]string{
-		`\bgh[pousr]_[A-Za-z0-9]{20,}`, `\bgithub_pat_[A-Za-z0-9_]{20,}`, `\bglpat-[A-Za-z0-9_-]{16,}`,
+		`\bgh[pousr]_[A-Za-z0-9]{20,}`, `\bgithub_pat_[A-Za-z0-9_]{20,}`, `\bdrgk_[A-Za-z0-9_-]{32,}`, `\bglpat-[A-Za-z0-9_-]{16,}`,
 		`\b[sp]k[-_][A-Za-z0-9_-]{16,}`, `\bxox[abeprs]-[A-Za-z0-9-]{10,}`, `\bAKIA[A-Z0-9]{16}\b`, `\bAIza[A-Za-z0-9_-]{30,}`,
 		`\bnpm_[A-Za-z0-9]{30,}`, `\bhf_[A-Za-z0-9]{20,}`, `\bntn_[A-Za-z0-9]{20,}`, `\btvly-[A-Za-z0-9-]{16,}`, `\bASIA[A-Z0-9]{16}\b`, `\bya29\.[A-Za-z0-9_-]{20,}`,
 		`\bdop_v1_[a-f0-9]{32,}`, `\bshp(?:at|ca|pa|ss)_[a-fA-F0-9]{20,}`, `\bey[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*`,
@@ -100,14 +100,14 @@ var pieces = []string{
 	`"`, `"`, `\"`, `\`, `\\`, ":", ": ", "=", "==", ",", "{", "}", " ", "  ", "\t", "\n", "\r", "\v", "\x00", "'", "&", ";", "<", ">", "@", "/", "://", ".", "-", "_", "+", "~", "\xff", "\xe2\x82", "é", "ſ", "K", "世",
 	"token", "TOKEN", "password", "pwd", "PWD", "pw", "api_key", "API_KEY", "next_page_token", "name", "a", "B", "z9", "7", "0", "hunter22", "abcdef", "secret-value-1", "user:pw@host", "https://", "postgres://",
 	"Bearer ", "bearer", "BEARER\t", "basic ", "Basic", "baſic ", "abcdefgh1234", "Kabcde",
-	"ghp_", "gho_x", "github_pat_", "glpat-", "sk-", "pk_", "xoxb-", "AKIA", "ASIA", "AIza", "npm_", "ntn_", "hf_", "tvly-", "ya29.", "dop_v1_", "shpat_", "eyJhbGciOiJub25l", ".eyJzdWIiOiIx", ".sig",
+	"ghp_", "gho_x", "drgk_", "github_pat_", "glpat-", "sk-", "pk_", "xoxb-", "AKIA", "ASIA", "AIza", "npm_", "ntn_", "hf_", "tvly-", "ya29.", "dop_v1_", "shpat_", "eyJhbGciOiJub25l", ".eyJzdWIiOiIx", ".sig",
 	"ABCDEFGHIJKLMNOP", "abcdefghijklmnopqrst", "0123456789abcdef0123456789abcdef", "-----BEGIN PRIVATE KEY-----", "-----BEGIN ", "-----END PRIVATE KEY-----", "PRIVATE KEY-----",
 	strings.Repeat("n", 62), strings.Repeat("é", 63),
 }
 
 // formPieces are parts of secrets that have a known form.
 var formPieces = []string{
-	"ghp_", "ghs_", "github_pat_", "glpat-", "sk-", "pk_", "xoxb-", "AKIA", "ASIA", "AIza", "npm_", "ntn_", "hf_", "tvly-", "ya29.", "dop_v1_", "shpat_", "shpss_", "ey", "ey-", ".", "-", "_", " ",
+	"ghp_", "ghs_", "drgk_", "github_pat_", "glpat-", "sk-", "pk_", "xoxb-", "AKIA", "ASIA", "AIza", "npm_", "ntn_", "hf_", "tvly-", "ya29.", "dop_v1_", "shpat_", "shpss_", "ey", "ey-", ".", "-", "_", " ",
 	"eyJhbGciOiJub25l", ".eyJzdWIiOiIx", ".sig", "hf_aaaaaaaaaaaaaaaaaaaa", "AKIAABCDEFGHIJKLMNOP", "ABCDEFGHIJKLMNOP", "abcdefghijklmnopqrst", "0123456789abcdef0123456789abcdef", "abcdef", "A", "é", "\xff",
 	"-----BEGIN PRIVATE KEY-----", "-----BEGIN RSA PRIVATE KEY-----", "-----BEGIN ", "-----END PRIVATE KEY-----", "-----END ", "PRIVATE KEY-----", "PRIVATE KEY", "-----", "ABC ", "\n",
 }

@@ -8,7 +8,8 @@ import (
 func TestSecrets(t *testing.T) {
 	for in, want := range map[string]string{
 		"nothing of the kind": "nothing of the kind",
-		"ghp_abcdefghijklmnopqrstuvwx and sk-abcdefghijklmnop0": "*** and ***",
+		"use drgk_INQgQEROjTpy_c3VjaCBhIHNlY3JldCBpcyBzZWNyZXQgYW5kIGxvbmc_0AbCdE, says ci": "use ***, says ci",
+		"ghp_abcdefghijklmnopqrstuvwx and sk-abcdefghijklmnop0":                             "*** and ***",
 		"Bearer abcdefgh1234":                   "Bearer ***",
 		"the bearer of news":                    "the bearer of news",
 		"https://me:pw@h.example/x":             "https://***@h.example/x",
