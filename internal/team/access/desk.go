@@ -101,7 +101,9 @@ func (d *Desk) Make(ctx context.Context, actor string, w Wish) (text string, k s
 	if err := d.safe.Store().Write(ctx, actor, func(t *store.Tx) error { return t.AddKey(k) }); err != nil {
 		return "", store.Key{}, err
 	}
-	k, _ = d.safe.Store().Snapshot().Key(k.ID)
+	if x, ok := d.safe.Store().Snapshot().Key(k.ID); ok { // it has it, unless it couldn't be read again
+		k = x
+	}
 	return text, k, nil
 }
 
