@@ -189,6 +189,14 @@ GET /drafts/{id} admin
 POST /drafts/{id} admin
 DELETE /drafts/{id} admin
 POST /drafts/{id}/keep admin
+GET /keys admin
+POST /keys admin
+POST /keys/{id}/rotate admin
+DELETE /keys/{id} admin
+GET /secrets admin
+PUT /secrets/{name} admin
+DELETE /secrets/{name} admin
+POST /secrets/rotate-key admin
 `
 
 // TestRolesOfRoutes asks each route as every role, as a principal without a role, and as nobody. Who

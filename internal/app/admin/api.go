@@ -16,6 +16,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/logring"
 	"github.com/dragoman-mcp/dragoman/internal/relay/calls"
+	"github.com/dragoman-mcp/dragoman/internal/team/access"
 	"github.com/dragoman-mcp/dragoman/internal/team/store"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
@@ -48,6 +49,10 @@ type Options struct {
 	Refusal func() *Refusal
 	// Store returns where what must last is kept. Store may be nil.
 	Store func() store.State
+	// Desk makes API keys, and Safe keeps secrets. If one of them is nil, the routes about them say that
+	// nothing is stored.
+	Desk *access.Desk
+	Safe *store.Safe
 	// Reload makes Dragoman read the configuration file again. When Dragoman uses its content, Reload
 	// returns what has changed, in sentences. If Reload is nil, Dragoman uses no configuration file.
 	Reload func(context.Context) (what string, err error)
@@ -76,6 +81,8 @@ type API struct {
 	runAPI
 	examAPI
 	draftAPI
+	keyAPI
+	secretAPI
 }
 
 // New returns an API. The API reports the time since this call as the uptime of Dragoman.
@@ -109,6 +116,8 @@ func New(o Options) *API {
 		examAPI:    examAPI{project: p, streams: NewStreams(mostExamStreams)},
 		draftAPI:   draftAPI{project: p, config: o.Config, env: o.Env, reload: o.Reload, log: o.Log},
 	}
+	h := house{project: p, access: o.Access, desk: o.Desk, safe: o.Safe}
+	a.keyAPI, a.secretAPI = keyAPI{h}, secretAPI{h}
 	a.serverAPI = serverAPI{project: p, config: o.Config, report: a.Report, logs: a.Logs}
 	a.drafts.trying, a.drafts.keeping = make(chan struct{}, mostTrials), make(chan struct{}, 1)
 	_, _ = rand.Read(a.drafts.key[:]) // rand.Read never fails

@@ -94,7 +94,7 @@ var pathParameter = pattern.Later(`\{([a-z]+)\}`)
 
 // pathAbout holds the descriptions of the path parameters.
 var pathAbout = map[string]string{
-	"name": "a server's name", "tool": "a tool's name, as the server calls it; ~ stands before an empty name, and before ., .. and /, which can't be an element of a path", "id": "an id from an earlier answer", "number": "the number of a call",
+	"name": "a server's name, or a secret's at /secrets", "tool": "a tool's name, as the server calls it; ~ stands before an empty name, and before ., .. and /, which can't be an element of a path", "id": "an id from an earlier answer", "number": "the number of a call",
 }
 
 // document returns the OpenAPI document.
@@ -102,7 +102,7 @@ func document(version string) object {
 	s := &schemas{defs: object{}}
 	problem := object{"description": "an error", "content": object{"application/problem+json": object{"schema": s.of(reflect.TypeFor[Problem]())}}}
 	busy := object{
-		"description": "a limit was reached", "content": problem["content"],
+		"description": "a limit was reached, or what the request needs cannot be used now", "content": problem["content"],
 		"headers": object{"Retry-After": object{"description": "the seconds after which to try again", "schema": object{"type": "integer"}}},
 	}
 	paths := object{}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +20,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/relay/calls"
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
+	"github.com/dragoman-mcp/dragoman/internal/team/access"
+	"github.com/dragoman-mcp/dragoman/internal/team/store"
+	"github.com/dragoman-mcp/dragoman/internal/team/vault"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/eventstream"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
@@ -65,10 +69,11 @@ func servingSnapshot(t testing.TB, c *config.Snapshot) *rig {
 	log := slog.New(logring.NewHandler(recent, slog.DiscardHandler))
 	guard, budget := httpdoor.NewGuard(nil, nil, nil), transport.NewBudget(64<<20)
 	ring := calls.New(calls.Options{Record: true})
+	safe := emptySafe(t)
 	r := &rig{t: t, runtime: runtime.New(runtime.Options{Config: c, Events: &event.Publisher{}, Calls: ring, Log: log, Recent: recent, Guard: guard, Principal: identity.Anyone, Budget: budget, Version: "test"})}
 	r.runtime.Apply(event.DefaultProject, c)
 	r.runtime.Default().Warm()
-	r.api = New(Options{Project: r.runtime.Default(), Others: r.runtime, Log: log, Budget: budget, Recent: recent, Calls: ring, Losses: func(string) []Loss { return []Loss{} }, Version: "test", Local: true, Env: emptyHome(t)})
+	r.api = New(Options{Project: r.runtime.Default(), Others: r.runtime, Log: log, Budget: budget, Recent: recent, Calls: ring, Losses: func(string) []Loss { return []Loss{} }, Version: "test", Local: true, Env: emptyHome(t), Desk: access.NewDesk(safe), Safe: safe})
 	mux := http.NewServeMux()
 	r.runtime.Routes(mux)
 	r.api.Routes(mux)
@@ -81,6 +86,18 @@ func servingSnapshot(t testing.TB, c *config.Snapshot) *rig {
 		r.runtime.Close(runtime.StopLimit)
 	})
 	return r
+}
+
+// emptySafe returns a safe whose database and key are files that do not exist yet.
+func emptySafe(t testing.TB) *store.Safe {
+	t.Helper()
+	folder := filepath.Join(t.TempDir(), "house")
+	db, err := store.Open(t.Context(), store.Options{Database: filepath.Join(folder, "dragoman.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return store.NewSafe(db, vault.New(vault.Options{File: filepath.Join(folder, "vault.key")}))
 }
 
 // emptyHome returns an environment with an empty home folder.

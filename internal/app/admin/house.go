@@ -1,0 +1,81 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/dragoman-mcp/dragoman/internal/team/access"
+	"github.com/dragoman-mcp/dragoman/internal/team/store"
+	"github.com/dragoman-mcp/dragoman/internal/team/vault"
+)
+
+// house is what the parts of an API share that change what the store keeps of a project.
+type house struct {
+	project project
+	access  *Access
+	desk    *access.Desk // see Options.Desk
+	safe    *store.Safe  // see Options.Safe
+}
+
+// houseProblems are the error statuses of the routes that need the store.
+var houseProblems = []int{409, 503}
+
+// closed returns a problem if there is no store.
+func (h *house) closed() *Problem {
+	if h.desk != nil && h.safe != nil {
+		return nil
+	}
+	return conflict("no-store", "Nothing is stored here", "This Dragoman has no place to keep keys and secrets.")
+}
+
+// changer returns the subject of the sender of a request, which the acts of the store name. It returns a
+// problem if there is no store.
+func (h *house) changer(r *http.Request) (string, *Problem) {
+	if bad := h.closed(); bad != nil {
+		return "", bad
+	}
+	who, err := h.access.Check(r)
+	if err != nil || who.Subject == "" {
+		return "", &Problem{Type: "no-access", Title: "Nobody knows who sent this request", Status: http.StatusUnauthorized}
+	}
+	return who.Subject, nil
+}
+
+// note returns a sentence if the store forgets everything when the process ends, and "" otherwise.
+func (h *house) note() string {
+	s := h.safe.Store().State()
+	if s.Place != store.Memory {
+		return ""
+	}
+	text, next := "This lasts only until dragoman ends", ""
+	if s.Problem != nil {
+		text += ", because " + s.Problem.Error()
+	}
+	var e *store.Error
+	if errors.As(s.Problem, &e) {
+		next = e.Next
+	}
+	return sentence(text, next)
+}
+
+// problem returns the problem for an error of the desk, the safe or the store. None of these errors
+// contains a value or a part of a key.
+func (h *house) problem(err error) *Problem {
+	var mistake access.Mistake
+	var ofStore *store.Error
+	var ofVault *vault.Error
+	switch {
+	case errors.Is(err, access.ErrNoKey):
+		return noKey()
+	case errors.As(err, &mistake):
+		return &Problem{Type: "key", Title: "There can be no such key", Status: http.StatusUnprocessableEntity, Detail: sentence(err.Error(), "")}
+	case errors.As(err, &ofStore):
+		return &Problem{Type: "store", Title: "The database cannot be used", Status: http.StatusServiceUnavailable, Detail: sentence(ofStore.Text, ofStore.Next)}
+	case errors.As(err, &ofVault):
+		return &Problem{Type: "vault", Title: "The vault cannot be used", Status: http.StatusServiceUnavailable, Detail: sentence(ofVault.Text, ofVault.Next)}
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return &Problem{Type: "store", Title: "The database cannot be used", Status: http.StatusServiceUnavailable, Detail: "The request ended before the change was made."}
+	}
+	return &Problem{Type: "internal", Title: "The change was not made", Status: http.StatusInternalServerError, Detail: sentence(err.Error(), "")}
+}
