@@ -126,7 +126,8 @@ func consoleOff(o *ServeOptions, local bool) string {
 // Serve serves many servers behind one endpoint until ctx ends. With Stdio, Serve also ends when the
 // client on stdin disconnects. When the configuration file changes, Serve applies the new
 // configuration. If the new configuration cannot be used, Serve logs the problem and keeps the
-// current configuration. If the database can't be used, Serve returns a *store.Error.
+// current configuration. If the database can't be used, Serve returns a *store.Error, and if it has sealed
+// values that the vault's key doesn't open, a *vault.Error.
 func Serve(ctx context.Context, o ServeOptions) (err error) {
 	o.recent = logring.New()
 	plain := slog.New(logcode.New(logring.NewHandler(o.recent, orDiscard(o.Log).Handler())))
@@ -143,7 +144,10 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 		return err
 	}
 	defer func() { _ = o.store.Close() }()
-	o.safe = store.NewSafe(o.store, vault.New(vault.Options{File: vaultFile(&o)}))
+	o.safe = store.NewSafe(o.store, vault.New(vault.Options{File: vaultFile(&o), Memory: o.store.State().Place == store.Memory}))
+	if err := o.safe.Check(ctx); err != nil {
+		return err
+	}
 	address := o.Config.Listen
 	if o.Listen != "" {
 		address = o.Listen
@@ -308,7 +312,7 @@ func newDaemon(o ServeOptions, e *entry, local bool) *daemon {
 	d.masks.Store(d.runtime)
 	d.project = d.runtime.Default()
 	d.stopCalls = d.events.Tap(event.Of(event.Loss), d.lost)
-	d.admin = admin.New(admin.Options{Project: d.project, Others: d.runtime, Log: o.Log, Recent: o.recent, Calls: d.recorded, Budget: d.budget, Losses: d.metrics.Losses, Version: o.Version, Config: fullPath(o.ConfigPath), Local: local, PublicURL: o.Config.PublicURL, ConsoleOff: consoleOff(&o, local), DemoClients: o.DemoClients, Env: o.Env, Refusal: d.refusal.Load, Store: stateOf(o.store), Reload: d.reloader()})
+	d.admin = admin.New(admin.Options{Project: d.project, Others: d.runtime, Log: o.Log, Recent: o.recent, Calls: d.recorded, Budget: d.budget, Losses: d.metrics.Losses, Version: o.Version, Config: fullPath(o.ConfigPath), Local: local, PublicURL: o.Config.PublicURL, ConsoleOff: consoleOff(&o, local), DemoClients: o.DemoClients, Env: o.Env, Refusal: d.refusal.Load, Store: stateOf(o.store), Desk: e.desk, Safe: o.safe, Reload: d.reloader()})
 	d.console = console.New(console.Options{
 		Off: consoleOff(&o, local), Access: d.admin.Access(), Source: d.admin, Add: d.admin, Config: d.project.Current, Clients: d.project.ClientReports, Operate: d.project.Operate, Events: d.events, DemoClients: o.DemoClients, Log: o.Log,
 		Program: o.Program, Path: o.Path, Machine: clientfile.Machine{OS: goruntime.GOOS, Env: o.Env},

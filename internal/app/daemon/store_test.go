@@ -16,6 +16,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 	"github.com/dragoman-mcp/dragoman/internal/team/store"
+	"github.com/dragoman-mcp/dragoman/internal/team/vault"
 )
 
 // storeAt makes a database with secrets.
@@ -115,6 +116,56 @@ func TestStoreRefused(t *testing.T) {
 		var e *store.Error
 		if !errors.As(err, &e) || !strings.Contains(e.Text, c.want) || e.Next == "" {
 			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
+
+// TestVaultKey starts serve with sealed values, with their key, without it and with another one. Without the
+// right one, it must fail before it listens, and make none.
+func TestVaultKey(t *testing.T) {
+	t.Parallel()
+	folder := filepath.Join(t.TempDir(), "house")
+	database, file := filepath.Join(folder, "dragoman.db"), filepath.Join(folder, "vault.key")
+	db, err := store.Open(t.Context(), store.Options{Database: database})
+	if err == nil {
+		err = store.NewSafe(db, vault.New(vault.Options{File: file})).SetSecret(t.Context(), "ada", "default", "gh", []byte("value"))
+		err = errors.Join(err, db.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	right, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	another := strings.Repeat("Abcd", 10) + "Abc="
+	for _, c := range []struct{ key, want string }{{"", "vault's key is missing"}, {another, "is not the one"}, {string(right), ""}} {
+		err := os.Remove(file)
+		if c.key != "" {
+			err = os.WriteFile(file, []byte(c.key), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, end := context.WithCancel(t.Context())
+		listens := false
+		err = Serve(ctx, ServeOptions{Config: snapshot(), Listen: "127.0.0.1:0", Database: database, Ready: func(string) { listens = true; end() }})
+		end()
+		var e *vault.Error
+		if c.want == "" && (err != nil || !listens) || c.want != "" && (listens || !errors.As(err, &e) || !strings.Contains(e.Text, c.want) || !strings.Contains(e.Text, file) || e.Next == "") {
+			t.Errorf("%q: listens %t, %v", c.want, listens, err)
+		}
+		if _, err := os.Stat(file); (err == nil) != (c.key != "") {
+			t.Errorf("%q: %v", c.want, err)
+		}
+	}
+	for _, c := range [][3]string{
+		{"/data/dragoman.db", "", "/data/vault.key"}, {"/data/dragoman.db", "/srv/x.db", "/srv/vault.key"}, {"/data/dragoman.db", "postgres://db/team", "/data/vault.key"}, {"", "postgresql://db/team", ""},
+	} {
+		s := snapshot()
+		s.Database = c[1]
+		if got := vaultFile(&ServeOptions{Database: c[0], Config: s}); got != filepath.FromSlash(c[2]) {
+			t.Errorf("%q: %q", c, got)
 		}
 	}
 }
