@@ -180,6 +180,8 @@ func (r *rig) prepare() func(path, name string) string {
 	r.ended(ran.ID)
 	r.examined("old", `{}`)
 	draft := r.draft("npx x")
+	r.tell(http.MethodPost, "/keys", `{"name":"ci"}`, http.StatusCreated, &NewAPIKey{})
+	r.tell(http.MethodPut, "/secrets/gh", `{"value":"x"}`, http.StatusOK, &KeptSecret{})
 	return func(path, name string) string {
 		switch {
 		case name == "name":

@@ -84,7 +84,7 @@ func (s *running) challenge(ctx context.Context) (proof, challenge string, err e
 	ctx, cancel := context.WithTimeout(ctx, locateTime)
 	defer cancel()
 	challenge = admin.Challenge()
-	resp, err := s.do(ctx, http.MethodGet, "/healthz", nil, admin.ChallengeHeader, challenge)
+	resp, err := s.do(ctx, asked{method: http.MethodGet, path: "/healthz"}, admin.ChallengeHeader, challenge)
 	if err != nil {
 		return "", "", err
 	}

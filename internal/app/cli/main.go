@@ -41,11 +41,20 @@ func Main(b Backend) int {
 	a.status = newStatus(os.Stderr, isTerminal(os.Stderr), a.env)
 	a.keyboard = isTerminal(os.Stdin)
 	a.interactive = a.keyboard && isTerminal(os.Stderr)
-	a.openInput = stdio.Input
+	a.openInput, a.rawInput = stdio.Input, rawInput
 	return a.main(os.Args[1:])
 }
 
 func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
+
+func rawInput() (show func(), err error) {
+	fd := int(os.Stdin.Fd())
+	before, err := term.MakeRaw(fd)
+	if err != nil {
+		return nil, err
+	}
+	return func() { _ = term.Restore(fd, before) }, nil
+}
 
 // app is one run of the program: it reads the command line, runs the command and turns what comes
 // of it into messages and an exit code.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -25,6 +26,9 @@ const (
 	// answerWait is the maximum duration of a request to a running serve process. The process
 	// answers from memory, so it needs little time.
 	answerWait = 10 * time.Second
+	// changeWait is the maximum duration of a request that changes what serve stores. The database may be
+	// in use by other processes for 15 seconds.
+	changeWait = 45 * time.Second
 	// pageWait is the maximum duration of a request for a page, such as /healthz.
 	pageWait = 5 * time.Second
 	// maxReport is the maximum number of bytes that a command reads from one response.
@@ -109,12 +113,31 @@ func (s *running) get(ctx context.Context, path string, query url.Values, header
 // key if other programs have taken all streams, because some places are only for this user. The caller
 // must close the body of the response.
 func (s *running) ask(ctx context.Context, method, path string, query url.Values, header ...string) (*http.Response, error) {
+	return s.askAs(ctx, asked{method: method, path: path, query: query}, header...)
+}
+
+// asked is a request to the API.
+type asked struct {
+	method, path string
+	query        url.Values
+	body         []byte // JSON; nil if there is none
+}
+
+// askAs does the same as ask. The body may be secret, so only a process that has proved who it is gets it,
+// with the key.
+func (s *running) askAs(ctx context.Context, q asked, header ...string) (*http.Response, error) {
 	if s.prove {
 		if at, key := s.proven(ctx); key != "" {
-			return at.send(ctx, method, path, query, append(header, "Authorization", "Bearer "+key)...)
+			return at.send(ctx, q, append(header, "Authorization", "Bearer "+key)...)
 		}
 	}
-	resp, err := s.send(ctx, method, path, query, header...)
+	first := q
+	first.body = nil
+	resp, err := s.send(ctx, first, header...)
+	if err == nil && q.body != nil {
+		_ = resp.Body.Close()
+		return nil, s.notServe()
+	}
 	var denied *problemError
 	if !errors.As(err, &denied) || denied.kind != "no-access" && denied.kind != "too-many-streams" {
 		return resp, err
@@ -131,7 +154,7 @@ func (s *running) ask(ctx context.Context, method, path string, query url.Values
 		if key == "" {
 			continue
 		}
-		resp, err = s.at(address).send(ctx, method, path, query, append(header, "Authorization", "Bearer "+key)...)
+		resp, err = s.at(address).send(ctx, q, append(header, "Authorization", "Bearer "+key)...)
 		if !errors.As(err, &denied) || denied.kind != "too-many-streams" {
 			return resp, err
 		}
@@ -179,7 +202,7 @@ func (s *running) at(address string) *running {
 func (s *running) page(ctx context.Context, path string) (status int, body []byte, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, pageWait, fmt.Errorf("no answer within %s", pageWait))
 	defer cancel()
-	resp, err := s.do(ctx, http.MethodGet, path, nil)
+	resp, err := s.do(ctx, asked{method: http.MethodGet, path: path})
 	if err != nil {
 		var wrapped *url.Error // remove this wrapper, because its text repeats the URL
 		switch {
@@ -196,14 +219,17 @@ func (s *running) page(ctx context.Context, path string) (status int, body []byt
 }
 
 // do sends one HTTP request.
-func (s *running) do(ctx context.Context, method, path string, query url.Values, header ...string) (*http.Response, error) {
-	address := cmp.Or(s.base, "http://"+s.address) + path
-	if len(query) > 0 {
-		address += "?" + query.Encode()
+func (s *running) do(ctx context.Context, q asked, header ...string) (*http.Response, error) {
+	address := cmp.Or(s.base, "http://"+s.address) + q.path
+	if len(q.query) > 0 {
+		address += "?" + q.query.Encode()
 	}
-	req, err := http.NewRequestWithContext(ctx, method, address, http.NoBody)
+	req, err := http.NewRequestWithContext(ctx, q.method, address, bytes.NewReader(q.body))
 	if err != nil {
 		return nil, usagef("use --listen HOST:PORT", "%q is not an address", s.address)
+	}
+	if q.body != nil {
+		req.Header.Set("Content-Type", "application/json")
 	}
 	for i := 0; i+1 < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
@@ -211,9 +237,9 @@ func (s *running) do(ctx context.Context, method, path string, query url.Values,
 	return s.http.Do(req)
 }
 
-// send does the same as ask, except that it does not add the user's key.
-func (s *running) send(ctx context.Context, method, path string, query url.Values, header ...string) (*http.Response, error) {
-	resp, err := s.do(ctx, method, path, query, header...)
+// send does the same as askAs, except that it does not add the user's key.
+func (s *running) send(ctx context.Context, q asked, header ...string) (*http.Response, error) {
+	resp, err := s.do(ctx, q, header...)
 	var usage *usageError
 	if errors.As(err, &usage) {
 		return nil, err
@@ -280,9 +306,15 @@ func (s *running) decode(ctx context.Context, path string, query url.Values, int
 
 // exchange does the same as decode, with any method.
 func (s *running) exchange(ctx context.Context, method, path string, query url.Values, into any) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, answerWait, fmt.Errorf("`dragoman serve` at %s accepts connections but does not answer", s.address))
+	return s.change(ctx, answerWait, asked{method: method, path: path, query: query}, into)
+}
+
+// change sends a request to the API, waits for the answer, and decodes it as JSON. into is a pointer to the
+// result.
+func (s *running) change(ctx context.Context, wait time.Duration, q asked, into any) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, wait, fmt.Errorf("`dragoman serve` at %s accepts connections but does not answer", s.address))
 	defer cancel()
-	resp, err := s.ask(ctx, method, path, query)
+	resp, err := s.askAs(ctx, q)
 	if err != nil {
 		return err
 	}

@@ -26,7 +26,9 @@ type world struct {
 	// openInput opens stdin for one question. Closing the returned input ends a pending read.
 	interactive bool
 	openInput   func() (io.ReadCloser, error)
-	program     string // the command that starts this program; used in hints
+	// rawInput makes the terminal at stdin pass on what is typed, without showing it, until show is called.
+	rawInput func() (show func(), err error)
+	program  string // the command that starts this program; used in hints
 
 	verbose, quiet, plain bool
 	traceBytes            bool

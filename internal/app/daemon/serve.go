@@ -636,6 +636,7 @@ func (d *daemon) handler() http.Handler {
 	others.Handle("/metrics", d.metrics.Handler())
 	mux := http.NewServeMux()
 	d.runtime.Routes(mux)
+	mux.Handle("/api/", others) // the API refuses the methods that a path doesn't have by itself
 	mux.Handle("/", d.guard.Usual(others))
 	return d.guard.Wrap(underPrefix(d.opts.Config.PublicPath(), mux))
 }

@@ -1,0 +1,260 @@
+package cli
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/app/admin"
+)
+
+// give runs a command line of the user with stdin.
+func (u *user) give(stdin string, args ...string) (code int, stdout, stderr string) {
+	var out, said syncBuffer
+	a := &app{world: world{backend: Daemon(), stdin: strings.NewReader(stdin), stdout: &out, env: u.env, program: "dragoman", status: newStatus(&said, false, noEnv)}}
+	code = a.main(args)
+	return code, out.take(), said.take()
+}
+
+// keyLine is what a command prints that shows a key: the key alone.
+var keyLine = regexp.MustCompile(`^drgk_[0-9A-Za-z]{12}_[0-9A-Za-z_-]{43}_[0-9A-Za-z]{6}\n$`)
+
+// house starts a serve with a database whose clients need keys, and returns its address.
+func (u *user) house() (address string) {
+	u.write("dragoman.yaml", "mcpServers:\n  a: {command: settings-peer, env: {PATH: \"${PATH}\", PEER_NOTES: \""+u.write("notes", "")+"\"}}\ndragoman: {database: house/dragoman.db, access: {loopback: keys}}\n")
+	return u.serve("--listen", anyPort)
+}
+
+// enters reports whether an MCP client with a key gets in.
+func enters(t *testing.T, address, key string) bool {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+address+"/mcp", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range map[string]string{"Content-Type": "application/json", "Accept": "application/json, text/event-stream", "Authorization": "Bearer " + key} {
+		r.Header.Set(name, value)
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	_, _ = io.Copy(io.Discard, resp.Body)
+	if resp.StatusCode != 200 && resp.StatusCode != 401 {
+		t.Errorf("status %d", resp.StatusCode)
+	}
+	return resp.StatusCode == 200
+}
+
+// soon waits up to ten seconds until a condition holds.
+func soon(ok func() bool) bool {
+	for end := time.Now().Add(10 * time.Second); !ok(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			return false
+		}
+	}
+	return true
+}
+
+// TestKeysCommand makes, lists, rotates and revokes keys of a running serve, and comes in with them.
+func TestKeysCommand(t *testing.T) {
+	u := newUser(t)
+	if code, out, said := u.run("keys"); code != exitFailure || out != "" || !strings.Contains(said, "no `dragoman serve` answers") || !strings.Contains(said, "hint: start `dragoman serve`") {
+		t.Errorf("without serve: %d %s%s", code, out, said)
+	}
+	at := u.house()
+	if code, out, said := u.run("keys"); code != exitOK || out != "" || !strings.Contains(said, "`dragoman keys add NAME` makes one") {
+		t.Errorf("no keys: %d %s%s", code, out, said)
+	}
+	code, ci, said := u.run("keys", "add", "ci", "--server", "a")
+	if code != exitOK || !keyLine.MatchString(ci) || !strings.Contains(said, "Authorization: Bearer") || !strings.Contains(said, "dragoman keys revoke "+ci[5:17]) || strings.Contains(said, ci[20:40]) {
+		t.Fatalf("add: %d %s%s", code, out(ci), said)
+	}
+	_, innocent, said := u.run("-q", "keys", "add", "innocent", "--expires", "never")
+	if !keyLine.MatchString(innocent) || said != "" {
+		t.Errorf("add -q: %s%s", out(innocent), said)
+	}
+	ci, innocent = strings.TrimSpace(ci), strings.TrimSpace(innocent)
+	if !soon(func() bool { return enters(t, at, ci) && enters(t, at, innocent) }) || enters(t, at, ci[:20]+"AAAA"+ci[24:]) {
+		t.Error("the keys don't let clients in, or another one does")
+	}
+	_, list, _ := u.run("keys")
+	for line := range strings.Lines(list) {
+		if len(line) > 81 || strings.Contains(line, "drgk_") {
+			t.Errorf("the list has the line %q", line)
+		}
+	}
+	if !strings.Contains(list, ci[5:17]+"  ci ") || !strings.Contains(list, "never") {
+		t.Errorf("the list:\n%s", list)
+	}
+	_, moved, said := u.run("keys", "rotate", "ci", "--overlap", "0s")
+	if !keyLine.MatchString(moved) || moved[:17] != ci[:17] || strings.Contains(said, "works until") {
+		t.Errorf("rotate: %s%s", out(moved), said)
+	}
+	moved = strings.TrimSpace(moved)
+	if !soon(func() bool { return enters(t, at, moved) && !enters(t, at, ci) }) {
+		t.Error("the rotation has no effect")
+	}
+	u.run("keys", "add", "twice")
+	u.run("keys", "add", "twice")
+	for _, c := range []struct {
+		line string
+		code int
+		want string
+	}{
+		{"keys rotate innocent", exitOK, "works until"},
+		{"keys revoke twice", exitUsage, "2 keys have the name \"twice\""},
+		{"keys revoke innocnt", exitUsage, "did you mean innocent?"},
+		{"keys revoke x", exitUsage, "`dragoman keys` lists the keys"},
+		{"keys add", exitUsage, "name is missing"},
+		{"keys add a b", exitUsage, "quote it"},
+		{"keys add x --expires soon", exitUsage, "is no duration"},
+		{"keys add x --expires 0d", exitUsage, "say never"},
+		{"keys add x --role owner", exitUsage, "caller, viewer, operator or admin"},
+		{"keys add x --tool greet", exitUsage, "SERVER/TOOL"},
+		{"keys add x --project shop", exitFailure, `no project is named "shop"`},
+		{"keys rotate ci --overlap -1h", exitUsage, "is no duration"},
+		{"keys ad x", exitUsage, "keys"},
+		{"keys revoke ci", exitOK, "revoked the key \"ci\" with the id " + ci[5:17]},
+		{"keys --listen 127.0.0.1:1", exitFailure, "no `dragoman serve` answers"},
+	} {
+		code, out, said := u.run(strings.Fields(c.line)...)
+		if code != c.code || !strings.Contains(said, c.want) || code != exitOK && (out != "" || !strings.Contains(said, "dragoman: error")) {
+			t.Errorf("%s: %d, want %d with %q\n%s%s", c.line, code, c.code, c.want, out, said)
+		}
+	}
+	if !soon(func() bool { return !enters(t, at, moved) }) || !enters(t, at, innocent) {
+		t.Error("the revoked key still lets clients in, or the other one doesn't")
+	}
+	_, text, _ := u.run("keys", "--json")
+	var keys []admin.APIKey
+	if err := json.Unmarshal([]byte(text), &keys); err != nil || len(keys) != 3 || keys[0].Name != "innocent" {
+		t.Errorf("%v %s", err, text)
+	}
+}
+
+// out hides a key in the message of a failed test.
+func out(key string) string {
+	if len(key) > 17 {
+		return key[:17] + "…"
+	}
+	return key
+}
+
+// TestSecretsCommand sets secrets of a running serve from stdin and from a terminal, and looks for their
+// values everywhere.
+func TestSecretsCommand(t *testing.T) {
+	u := newUser(t)
+	at := u.house()
+	const canary, long = "canary-5d1f7e", 64<<10 + 1
+	var all strings.Builder
+	for _, c := range []struct {
+		stdin, line string
+		code        int
+		want        string
+	}{
+		{"", "secrets", exitOK, "there are no secrets"},
+		{"", "secrets rotate-key", exitOK, "nothing is sealed yet"},
+		{canary + "\n", "secrets set github", exitOK, `set the secret "github" of the project default`},
+		{canary + "\r\n", "secrets set gitlab", exitOK, `set the secret "gitlab"`},
+		{"", "secrets", exitOK, "github  20"},
+		{"", "secrets --json", exitOK, `"name": "gitlab"`},
+		{"", "secrets rotate-key", exitOK, "sealed 2 values with a new key"},
+		{"\n", "secrets set empty", exitFailure, "the value is empty"},
+		{"", "secrets set empty", exitFailure, "nothing was changed"},
+		{strings.Repeat("x", long), "secrets set long", exitFailure, "at most"},
+		{"a\xffb", "secrets set latin", exitFailure, "UTF-8"},
+		{"x", "secrets set", exitUsage, "name is missing"},
+		{"x", "secrets set github " + canary[:3], exitUsage, "unexpected argument"},
+		{"x", "secrets set .x", exitUsage, "use another name"},
+		{"x", "secrets set rotate-key", exitUsage, "which is a command"},
+		{"", "secrets remove githb", exitUsage, "`dragoman secrets` lists the names"},
+		{"", "secrets remove gitlab", exitOK, "removed the secret"},
+		{"", "status", exitOK, ""},
+		{"", "logs", exitOK, ""},
+		{"", "status --json", exitOK, ""},
+		{"", "bug", exitOK, ""},
+	} {
+		code, out, said := u.give(c.stdin, strings.Fields(c.line)...)
+		if code != c.code || !strings.Contains(out+said, c.want) {
+			t.Errorf("%s: %d, want %d with %q\n%s%s", c.line, code, c.code, c.want, out, said)
+		}
+		all.WriteString(out + said)
+	}
+
+	var said syncBuffer
+	raw := 0
+	a := &app{world: world{
+		backend: Daemon(), stdin: strings.NewReader(""), stdout: &said, env: u.env, program: "dragoman", status: newStatus(&said, false, noEnv), keyboard: true,
+		openInput: func() (io.ReadCloser, error) {
+			return io.NopCloser(strings.NewReader("typo\x7f\x7f\x7f\x7f" + canary + "\r")), nil
+		},
+		rawInput: func() (func(), error) { raw++; return func() { raw-- }, nil },
+	}}
+	if code := a.main([]string{"secrets", "set", "typed"}); code != exitOK || raw != 0 {
+		t.Errorf("typed: %d, the terminal is raw %d times, %s", code, raw, said.take())
+	}
+	a.openInput = func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("abc\x03")), nil }
+	if code := a.main([]string{"secrets", "set", "typed"}); code != exitFailure || raw != 0 {
+		t.Errorf("Ctrl-C: %d, the terminal is raw %d times", code, raw)
+	}
+	all.WriteString(said.take())
+	if strings.Contains(all.String(), canary) {
+		t.Errorf("the value is shown:\n%s", all.String())
+	}
+	if _, out, _ := u.run("secrets", "--listen", at); !strings.Contains(out, "typed") || !strings.Contains(out, "github") || strings.Contains(out, "gitlab") {
+		t.Errorf("the secrets are\n%s", out)
+	}
+}
+
+// TestSecretsGoToServe checks that a program that has taken over the address of serve, and can't prove to
+// be it, gets no value and can't pretend to have kept it.
+func TestSecretsGoToServe(t *testing.T) {
+	for _, status := range []int{http.StatusUnauthorized, http.StatusOK} {
+		var mu sync.Mutex
+		var given strings.Builder
+		other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			mu.Lock()
+			_, _ = given.WriteString(r.URL.String() + string(body) + r.Header.Get("Authorization"))
+			mu.Unlock()
+			w.Header().Set("Content-Type", "application/problem+json")
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, `{"type":"urn:dragoman:problem:no-access","title":"no","status":401}`)
+		}))
+		address := strings.TrimPrefix(other.URL, "http://")
+		folder := t.TempDir()
+		if _, _, err := admin.WriteKey([]string{folder}, address, "the-key"); err != nil {
+			t.Fatal(err)
+		}
+		s, err := locator{noEnv}.runningAt("http://" + address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.folders = []string{folder}
+		err = (&houseFlags{}).change(t.Context(), s, http.MethodPut, "/secrets/x", admin.SecretRequest{Value: "canary"}, &admin.KeptSecret{})
+		s.close()
+		other.Close()
+		if err == nil || strings.Contains(given.String(), "canary") || strings.Contains(given.String(), "the-key") {
+			t.Errorf("%d: %v, and the program got %s", status, err, given.String())
+		}
+	}
+}
+
+// TestKeyTable checks how keys of all kinds look in 80 columns.
+func TestKeyTable(t *testing.T) {
+	at := func(days int) *time.Time { x := noon.AddDate(0, 0, days); return &x }
+	table := keyTable([]admin.APIKey{
+		{ID: "4KqTtAv1fz1S", Name: "a name as long as people make them\x1b[2J", Role: "caller", Servers: []string{"github", "gitlab-internal-*", "files"}, Tools: []string{"*/read_*"}, Expires: at(90)},
+		{ID: "gvnKZN87Dtms", Name: "ci", Role: "caller", Expires: at(-1), Expired: true},
+		{ID: "GHs9JC9X2b0R", Name: "运维", Role: "operator"},
+	}, time.UTC)
+	golden(t, "keys.txt", table.Text())
+}

@@ -1,0 +1,255 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/dragoman-mcp/dragoman/internal/app/admin"
+	"github.com/dragoman-mcp/dragoman/internal/base/screen"
+	"github.com/dragoman-mcp/dragoman/internal/team/vault"
+)
+
+// secretsCommand is `dragoman secrets` and its subcommands.
+type secretsCommand struct {
+	*world
+	houseFlags
+}
+
+func newSecretsCommand(w *world) *cobra.Command {
+	c := &secretsCommand{world: w}
+	cmd := &cobra.Command{
+		Use:         "secrets [flags]",
+		Annotations: map[string]string{alsoRuns: "true"},
+		Short:       "List, set and remove the secrets of a running \"dragoman serve\"",
+		Long: `List the names of the secrets that a running "dragoman serve" keeps, or set and
+remove them. They are values that servers need, such as tokens: the database has
+them sealed, and the configuration refers to them as ${secret:NAME}. No command
+and no page shows a value again.
+
+Only the user who started "dragoman serve" can do this. If several run, the
+command chooses as "dragoman status" does.`,
+		Example: `  # List the secrets.
+  dragoman secrets
+
+  # Type a value, or take it from a file.
+  dragoman secrets set github
+  dragoman secrets set github < token.txt`,
+		Args:              noArguments,
+		RunE:              c.list,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	c.addFlags(cmd)
+	cmd.AddCommand(newSecretsSetCommand(w), newSecretsRemoveCommand(w), newSecretsRotateCommand(w))
+	return cmd
+}
+
+func newSecretsSetCommand(w *world) *cobra.Command {
+	c := &secretsCommand{world: w}
+	cmd := &cobra.Command{
+		Use:   "set NAME [flags]",
+		Short: "Set a secret to what you type or what stdin has",
+		Long: `Set the secret NAME, or replace its value. In a terminal, type the value; it is
+not shown. Otherwise the command reads stdin, and removes one line break at the
+end, so that a password manager can write the value to it. The value can't be an
+argument, because other users of this machine can see those, and your shell
+remembers them.`,
+		Example: `  # Type the value.
+  dragoman secrets set github
+
+  # Take it from a file.
+  dragoman secrets set github < token.txt`,
+		Args:              c.oneArgument("the secret's name", "dragoman secrets set github"),
+		RunE:              c.set,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	c.addFlags(cmd)
+	return cmd
+}
+
+func newSecretsRemoveCommand(w *world) *cobra.Command {
+	c := &secretsCommand{world: w}
+	cmd := &cobra.Command{
+		Use:   "remove NAME [flags]",
+		Short: "Remove a secret",
+		Long: `Remove the secret NAME. Backups of the database still have it, so also replace
+the token itself if somebody may have seen it.`,
+		Example: `  dragoman secrets remove github
+  dragoman secrets remove github --project shop`,
+		Args:              c.oneArgument("the secret's name", "dragoman secrets remove github"),
+		RunE:              c.remove,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	c.addFlags(cmd)
+	return cmd
+}
+
+func newSecretsRotateCommand(w *world) *cobra.Command {
+	c := &secretsCommand{world: w}
+	cmd := &cobra.Command{
+		Use:   "rotate-key",
+		Short: "Seal all secrets again with a new key",
+		Long: `Make a new key for the vault, and seal everything in the database again with it,
+for all projects at once. Secrets and API keys stay as they are. The key before
+stays in vault.key behind the new one, because backups of the database need it.`,
+		Example: `  dragoman secrets rotate-key
+
+  # Print the number of values for a script.
+  dragoman secrets rotate-key --json`,
+		Args:              noArguments,
+		RunE:              c.rotateKey,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	flagsInOrder(cmd).BoolVar(&c.asJSON, "json", false, "print JSON")
+	c.runningFlags.addFlags(cmd)
+	return cmd
+}
+
+func (c *secretsCommand) list(cmd *cobra.Command, _ []string) error {
+	return c.with(cmd, c.world, func(ctx context.Context, s *running) error {
+		secrets, err := pages(ctx, s, "/secrets", c.query(), func(p *admin.Secrets) ([]admin.SecretEntry, string) { return p.Secrets, p.Next })
+		switch {
+		case err != nil:
+			return err
+		case c.asJSON:
+			return c.printJSON(secrets, "  ")
+		case len(secrets) == 0:
+			c.status.Printf("there are no secrets; `dragoman secrets set NAME%s` makes one", c.words())
+			return nil
+		}
+		t := screen.Table{Columns: []screen.Column{{Title: "NAME", Whole: true, Most: 40}, {Title: "CHANGED", Whole: true}, {Title: "BY", Most: 17}}}
+		for _, x := range secrets {
+			t.Rows = append(t.Rows, screen.Cells(x.Name, x.Changed.In(time.Local).Format(time.DateTime), x.By))
+		}
+		return c.print(t)
+	})
+}
+
+func (c *secretsCommand) set(cmd *cobra.Command, args []string) error {
+	name := args[0]
+	if wrong := admin.CheckSecret(name, "x"); wrong != "" {
+		return usagef("use another name", "%s", wrong)
+	}
+	return c.with(cmd, c.world, func(ctx context.Context, s *running) error {
+		// Ask for the value only if somebody is there to take it.
+		if err := s.decode(ctx, "/api/v1/secrets", c.query(), &admin.Secrets{}); err != nil {
+			return err
+		}
+		value, err := c.value(ctx, name)
+		if err != nil {
+			return err
+		}
+		if wrong := admin.CheckSecret(name, value); wrong != "" {
+			return withHint(errors.New(wrong), "type the value, or write it to stdin; nothing was changed")
+		}
+		var kept admin.KeptSecret
+		if err := c.change(ctx, s, http.MethodPut, "/secrets/"+url.PathEscape(name), admin.SecretRequest{Value: value}, &kept); err != nil {
+			return err
+		}
+		if c.asJSON {
+			return c.printJSON(kept, "  ")
+		}
+		if !c.quiet {
+			c.status.Printf("set the secret %q of the project %s", kept.Name, kept.Project)
+			if kept.Note != "" {
+				c.status.Printf("%s", lowerFirst(strings.TrimSuffix(kept.Note, ".")))
+			}
+		}
+		return nil
+	})
+}
+
+// value reads the value of a secret: from the terminal without showing it, or from stdin.
+func (c *secretsCommand) value(ctx context.Context, name string) (string, error) {
+	in, err := io.NopCloser(c.stdin), error(nil)
+	if c.openInput != nil {
+		in, err = c.openInput()
+	}
+	if err != nil {
+		return "", fmt.Errorf("cannot read stdin: %w", err)
+	}
+	stop := context.AfterFunc(ctx, func() { _ = in.Close() })
+	defer func() {
+		if stop() {
+			_ = in.Close()
+		}
+	}()
+	if c.keyboard {
+		return c.typed(in, name)
+	}
+	text, err := io.ReadAll(io.LimitReader(in, vault.MaxValue+3)) // with a line break, and one byte more than may be
+	if err != nil {
+		return "", fmt.Errorf("cannot read stdin: %w", err)
+	}
+	if line, ok := bytes.CutSuffix(text, []byte("\n")); ok {
+		text = bytes.TrimSuffix(line, []byte("\r"))
+	}
+	return string(text), nil
+}
+
+// typed reads a line from the terminal without showing it.
+func (c *secretsCommand) typed(in io.Reader, name string) (string, error) {
+	show, err := c.rawInput()
+	if err != nil {
+		return "", fmt.Errorf("cannot hide what you type: %w", err)
+	}
+	defer show()
+	line, err := term.NewTerminal(struct {
+		io.Reader
+		io.Writer
+	}{in, c.status}, "").ReadPassword("Value of " + clean(name) + " (not shown): ")
+	if err != nil {
+		return "", errors.New("no value was typed, so nothing was changed") // Ctrl-C or Ctrl-D
+	}
+	return line, nil
+}
+
+func (c *secretsCommand) remove(cmd *cobra.Command, args []string) error {
+	if wrong := admin.CheckSecret(args[0], "x"); wrong != "" {
+		return usagef("`dragoman secrets"+c.words()+"` lists the names", "%s", wrong)
+	}
+	return c.with(cmd, c.world, func(ctx context.Context, s *running) error {
+		var gone admin.SecretEntry
+		err := c.change(ctx, s, http.MethodDelete, "/secrets/"+url.PathEscape(args[0]), nil, &gone)
+		var bad *problemError
+		switch {
+		case errors.As(err, &bad) && bad.kind == "no-such-secret":
+			return usagef("`dragoman secrets"+c.words()+"` lists the names", "there is no secret %q", args[0])
+		case err != nil:
+			return err
+		case c.asJSON:
+			return c.printJSON(gone, "  ")
+		case !c.quiet:
+			c.status.Printf("removed the secret %q of the project %s", gone.Name, gone.Project)
+		}
+		return nil
+	})
+}
+
+func (c *secretsCommand) rotateKey(cmd *cobra.Command, _ []string) error {
+	return c.with(cmd, c.world, func(ctx context.Context, s *running) error {
+		var n admin.Resealed
+		if err := c.change(ctx, s, http.MethodPost, "/secrets/rotate-key", nil, &n); err != nil {
+			return err
+		}
+		switch {
+		case c.asJSON:
+			return c.printJSON(n, "  ")
+		case c.quiet:
+		case n.Values == 0:
+			c.status.Printf("nothing is sealed yet, so there is no key to replace")
+		default:
+			c.status.Printf("sealed %s with a new key; back up vault.key, since old backups of it don't open the database any more", quantity(n.Values, "value"))
+		}
+		return nil
+	})
+}
