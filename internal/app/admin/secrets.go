@@ -77,8 +77,8 @@ func CheckSecret(name, value string) string {
 	switch {
 	case name == "rotate-key":
 		return "a secret can't be named rotate-key, which is a command"
-	case name == "" || len(name) > 100 || strings.Trim(name, secretName) != "" || strings.ContainsRune("-.", rune(name[0])):
-		return "a secret's name has 1 to 100 letters, digits, dashes, dots and underscores of ASCII, and begins with none of dash and dot"
+	case name == "" || len(name) > 64 || strings.Trim(name, secretName) != "" || strings.ContainsRune("-.", rune(name[0])):
+		return "a secret's name has 1 to 64 letters, digits, dashes, dots and underscores of ASCII, and begins with none of dash and dot"
 	case value == "":
 		return "the value is empty"
 	case len(value) > vault.MaxValue:
