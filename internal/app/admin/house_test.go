@@ -268,7 +268,7 @@ func TestPlacesOfHouse(t *testing.T) {
 	r.tell("POST", "/keys", `{"name":"x"}`, 201, &k)
 	r.tell("PUT", "/secrets/x", `{"value":"x"}`, 200, &kept)
 	r.tell("POST", "/secrets/rotate-key", "", 200, &n)
-	if want := "This lasts only until dragoman ends, because"; !strings.HasPrefix(k.Note, want) || !strings.HasPrefix(kept.Note, want) || n.Values != 2 || !r.lets(k.Text) {
+	if want := "This lasts only until dragoman ends, because"; !strings.HasPrefix(k.Note, want) || !strings.HasPrefix(kept.Note, want) || n.Note != k.Note || n.Values != 2 || !r.lets(k.Text) {
 		t.Errorf("in memory: %q %q %+v", k.Note, kept.Note, n)
 	}
 

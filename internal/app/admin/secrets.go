@@ -41,7 +41,8 @@ type KeptSecret struct {
 
 // Resealed is the response of /secrets/rotate-key.
 type Resealed struct {
-	Values int `json:"values" doc:"number of values that were sealed with the new key: secrets, and what the API keys are checked with"`
+	Values int    `json:"values" doc:"number of values that were sealed with the new key: secrets, and what the API keys are checked with"`
+	Note   string `json:"note,omitempty" doc:"a sentence if dragoman forgets everything when it ends"`
 }
 
 var secretRoutes = []route{
@@ -162,7 +163,7 @@ func (a *secretAPI) reseal(r *http.Request) (Resealed, *Problem) {
 	if err != nil {
 		return Resealed{}, a.problem(err)
 	}
-	return Resealed{n}, nil
+	return Resealed{n, a.note()}, nil
 }
 
 func showSecret(x *store.Secret) SecretEntry {

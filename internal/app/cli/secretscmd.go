@@ -207,8 +207,9 @@ func (c *secretsCommand) typed(in io.Reader, name string) (string, error) {
 		io.Reader
 		io.Writer
 	}{in, c.status}, "").ReadPassword("Value of " + clean(name) + " (not shown): ")
-	if err != nil {
-		return "", errors.New("no value was typed, so nothing was changed") // Ctrl-C or Ctrl-D
+	if err != nil { // Ctrl-C or Ctrl-D
+		_, _ = io.WriteString(c.status, "\r\n")
+		return "", errors.New("no value was typed, so nothing was changed")
 	}
 	return line, nil
 }
@@ -247,6 +248,8 @@ func (c *secretsCommand) rotateKey(cmd *cobra.Command, _ []string) error {
 		case c.quiet:
 		case n.Values == 0:
 			c.status.Printf("nothing is sealed yet, so there is no key to replace")
+		case n.Note != "":
+			c.status.Printf("sealed %s with a new key; %s", quantity(n.Values, "value"), lowerFirst(strings.TrimSuffix(n.Note, ".")))
 		default:
 			c.status.Printf("sealed %s with a new key; back up vault.key, since old backups of it don't open the database any more", quantity(n.Values, "value"))
 		}
