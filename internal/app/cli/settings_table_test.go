@@ -214,7 +214,7 @@ func limitSettings() map[string]setting {
 		"dragoman.limits.start":   {ours: `limits: {start: 1s}`, env: `PEER_MUTE: "1"`, effect: slow},
 		"dragoman.limits.starts": {
 			whole: `{mcpServers: {a: {command: settings-peer, env: {PEER_NOTES: "@NOTES@"}}, b: {command: settings-peer, env: {PEER_NOTES: "@NOTES@.b", PEER_MUTE: "1"}}}, ` +
-				`dragoman: {limits: {starts: 1, start: 2s}, servers: {a: {lazy: true}}}}`,
+				`dragoman: {listen: "127.0.0.1:0", limits: {starts: 1, start: 2s}, servers: {a: {lazy: true}}}}`,
 			effect: func(s *stage) {
 				await := func(text string, in func() string) {
 					for end := time.Now().Add(30 * time.Second); !strings.Contains(in(), text) && time.Now().Before(end); {
