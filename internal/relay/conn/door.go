@@ -15,7 +15,6 @@ type pipeState struct {
 	left      time.Time       // when the last request was abandoned
 	ended     error           // why the pipe has ended; nil while it is open
 	quit      chan struct{}   // closing this channel fails the calls that were not sent; see withdraw
-	wakes     []chan struct{} // of requests that have ended
 	stuck     time.Duration   // how long the server had not read when quit was closed; 0 while quit is open
 
 	// What the handshake wants to know beside the answers to its requests.

@@ -34,7 +34,7 @@ type pipeConn struct {
 type pending struct {
 	call *mcp.Attempt  // nil for a request of the handshake
 	flow *flow         // nil for a request of the handshake
-	wake chan struct{} // capacity 1; signals that events, answer or err may have changed; made by register
+	wake chan struct{} // capacity 1; signals that events, answer or err has changed
 	sent atomic.Bool   // whether the request was sent completely
 
 	// The following fields belong to the pipeState.
@@ -51,9 +51,6 @@ const (
 	maxEvents     = 256
 	maxEventBytes = 1 << 20
 )
-
-// maxWakes is how many channels of ended requests are kept for later ones.
-const maxWakes = 32
 
 func newPipeConn(c *Conn, p transport.Pipe) *pipeConn {
 	l := &pipeConn{server: c, pipe: p, started: time.Now(), state: pipeState{pending: make(map[int64]*pending), quit: make(chan struct{})}}
@@ -78,23 +75,10 @@ func (c *pipeConn) register(n int64, p *pending) (quit <-chan struct{}, err erro
 			}
 			st.stuck, st.quit = 0, make(chan struct{}) // the server reads again
 		}
-		p.wake = st.newWake()
 		st.pending[n] = p
 		quit = st.quit
 	})
 	return quit, err
-}
-
-// newWake returns a channel of a request that has ended, or a new one. Somebody who wanted to pass a
-// message to that request may still signal, so whoever is woken looks whether there is anything.
-func (st *pipeState) newWake() chan struct{} {
-	n := len(st.wakes) - 1
-	if n < 0 {
-		return make(chan struct{}, 1)
-	}
-	wake := st.wakes[n]
-	st.wakes = st.wakes[:n]
-	return wake
 }
 
 // fail ends a pending request with an error. It returns false if there is no such request.
@@ -168,7 +152,7 @@ func (c *pipeConn) peers(m *jsonrpc.Message, f *flow) []*flow {
 }
 
 func (c *pipeConn) call(ctx context.Context, out *transport.Outgoing, f *flow) (*jsonrpc.Message, error) {
-	f.wait.call, f.wait.flow = f.call, f
+	f.wait.wake, f.wait.call, f.wait.flow = make(chan struct{}, 1), f.call, f
 	m, err := c.run(ctx, out.Body, f.n, &f.wait, f.take)
 	if m != nil {
 		f.received(m.Raw, trails.Head{})
@@ -202,13 +186,10 @@ func (c *pipeConn) run(ctx context.Context, body []byte, n int64, p *pending, on
 		var answer *jsonrpc.Message
 		var err error
 		over := false
-		c.update(func(st *pipeState) {
+		c.update(func(*pipeState) {
 			answer, err = p.answer, p.err
 			if over = answer == nil && err == nil && ctx.Err() != nil; !over {
 				events, p.events, p.bytes = p.events, nil, 0
-			}
-			if answer != nil || err != nil {
-				st.wakes = append(st.wakes[:min(len(st.wakes), maxWakes)], p.wake)
 			}
 		})
 		if over {
@@ -258,7 +239,7 @@ func (c *pipeConn) sendBeside(ctx context.Context, body []byte, n int64, p *pend
 // Exchange sends a request of the handshake; see handshake.Link.
 func (c *pipeConn) Exchange(ctx context.Context, method string, params []byte, _ *transport.Rules) (*jsonrpc.Message, error) {
 	n := c.server.newID()
-	p := &pending{keep: true}
+	p := &pending{wake: make(chan struct{}, 1), keep: true}
 	return c.run(ctx, jsonrpc.AppendRequest(nil, jsonrpc.IntID(n), method, params), n, p, func(m *jsonrpc.Message) {
 		if m.Kind == jsonrpc.Request {
 			c.server.serveRequest(m, nil, nil)

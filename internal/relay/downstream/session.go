@@ -102,14 +102,23 @@ var conversations atomic.Uint64
 
 // Accept starts a conversation with a client; see transport.Acceptor.
 func (r *Endpoint) Accept(p transport.Peer, out transport.Outbox) transport.Conversation {
-	c := &Session{endpoint: r, who: p.Who, remote: p.Remote, out: out}
-	if out != nil {
-		c.number = conversations.Add(1)
-		c.transport = p.Transport
-		c.active.begin()
-		r.count(c, 1)
+	if out == nil {
+		one := &independent{Session: Session{endpoint: r, who: p.Who, remote: p.Remote}}
+		one.only = &one.caller
+		return &one.Session
 	}
+	c := &Session{endpoint: r, who: p.Who, remote: p.Remote, out: out}
+	c.number = conversations.Add(1)
+	c.transport = p.Transport
+	c.active.begin()
+	r.count(c, 1)
 	return c
+}
+
+// independent is the Session of an independent request, and the caller of this request.
+type independent struct {
+	Session
+	caller requestCaller
 }
 
 // Session handles one conversation with a client. A conversation is a legacy session, or a pipe on
@@ -121,6 +130,7 @@ type Session struct {
 	remote    string
 	transport string
 	out       transport.Outbox // nil for an independent request
+	only      *requestCaller   // for the independent request, until it begins
 	number    uint64
 	manifest  atomic.Bool // the client sent initialize without params; see manifest.go
 
@@ -300,7 +310,14 @@ func (c *Session) modern(ctx context.Context, in transport.Incoming, o mcp.Openi
 		_ = r.Finish(jsonrpc.AppendResult(nil, m.ID, dialect.Hello(o.Revision, &own)), 0)
 		return
 	}
-	c.serve(ctx, call, &requestCaller{client: c, call: call, responder: r, request: in.Request, flight: flight}, leave)
+	s := c.only
+	if s != nil {
+		c.only = nil
+	} else {
+		s = new(requestCaller)
+	}
+	s.client, s.call, s.responder, s.request, s.flight = c, call, r, in.Request, flight
+	c.serve(ctx, call, s, leave)
 }
 
 // clientOf reads the client information from a modern request.

@@ -346,7 +346,11 @@ func writeJSON(w http.ResponseWriter, r *http.Request, status int, b []byte, sta
 	if status != http.StatusOK {
 		w.WriteHeader(status)
 	}
-	if len(b) <= largeBody {
+	switch {
+	case len(b) < smallBody:
+		_, err := w.Write(b)
+		return err
+	case len(b) <= largeBody:
 		return httpdoor.Write(w, r, b)
 	}
 	return httpdoor.WriteLarge(w, r, b, stall)
