@@ -136,26 +136,29 @@ func (c *listCommand) serversToExamine(ctx context.Context) (*opened, error) {
 	return file, nil
 }
 
-// serversOfServe returns the servers of the running serve process, by their names alone: the command reaches
-// them through the process.
+// serversOfServe returns the servers of the user's running serve process, by their names alone: the command
+// reaches them through the process.
 func (c *listCommand) serversOfServe(ctx context.Context) (*opened, error) {
 	l := locator{c.env}
-	if _, err := l.locate(ctx, "", "`dragoman list tools http://ADDR/mcp`", false); err != nil {
+	at, err := l.locate(ctx, "", "`dragoman list tools http://ADDR/mcp`", false)
+	if err != nil {
 		return nil, err
 	}
-	base, status, why := l.serving(ctx, "", false)
 	all := &opened{Snapshot: &config.Snapshot{}}
-	for _, s := range status.Servers {
-		one := config.Server{Name: s.Name}
-		if _, ok := endpointOf(one, base, &status); ok {
-			all.Servers = append(all.Servers, one)
+	if at != nil && at.proven && !c.direct {
+		base, status, _ := l.statusAt(ctx, "http://"+at.address)
+		for _, s := range status.Servers {
+			one := config.Server{Name: s.Name}
+			if _, ok := endpointOf(one, base, &status); ok {
+				all.Servers = append(all.Servers, one)
+			}
 		}
+		c.foundAt = base
 	}
-	if why != "" || len(all.Servers) == 0 || c.direct {
+	if len(all.Servers) == 0 {
 		err := c.env.noConfig()
 		return nil, withHint(err, "%s; to list one server, use `dragoman list URL` or `dragoman list -- COMMAND`", hintsOf(err)[0])
 	}
-	c.foundAt = base
 	return all, nil
 }
 

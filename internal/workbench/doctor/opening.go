@@ -39,13 +39,7 @@ func (e *exam) reach(ctx context.Context) (first *greeted, ok bool) {
 		if e.o.Progress != nil {
 			e.o.Progress(way.name)
 		}
-		patience := e.o.Start
-		if i > 0 {
-			patience = min(patience, 2*e.o.Patience)
-		}
-		if len(e.unreached.facts.Stdout) > 0 {
-			patience = e.grace() // the command prints text in place of answers, and is hardly a server
-		}
+		patience := e.firstWait(i)
 		t, err := e.begin(ctx)
 		if err != nil {
 			e.unreached.err = err
@@ -94,6 +88,17 @@ func (e *exam) reach(ctx context.Context) (first *greeted, ok bool) {
 		e.find(Unreachable, why)
 	}
 	return nil, false
+}
+
+// firstWait returns how long reach waits for the answer to its first request, or to a later one.
+func (e *exam) firstWait(i int) time.Duration {
+	switch {
+	case i == 0:
+		return e.o.Start
+	case len(e.unreached.facts.Stdout) > 0:
+		return e.grace() // the command prints text in place of answers, and is hardly a server
+	}
+	return min(e.o.Start, 2*e.o.Patience)
 }
 
 // unreached has the facts about a server that cannot be reached.

@@ -54,6 +54,7 @@ func TestOnlyText(t *testing.T) {
 func TestWebPageIsNotReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := call(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			time.Sleep(time.Second)
 			w.Header().Set("Content-Type", "text/html")
 			_, _ = io.WriteString(w, "<title>Welcome</title>")
 		}), "/mcp", Options{})
