@@ -3,11 +3,15 @@
 package cli
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/team/store"
+	"github.com/dragoman-mcp/dragoman/internal/team/vault"
 )
 
 // settings returns the table: one row for each key of package config.
@@ -56,6 +60,22 @@ func serveSettings() map[string]setting {
 			effect: func(s *stage) {
 				s.wants(s.get("/api/v1/status"), `"place": "absent"`, filepath.Join(s.dir, "house", "store.db"))
 				play(s.T, setting{ours: `database: "postgres://dragoman@127.0.0.1:1/team"`, fails: "dragoman cannot connect to the database \"team\""})
+			},
+		},
+		"dragoman.vault.key": {
+			ours: `vault: {key: "env:SETTINGS_VAULT"}`,
+			effect: func(s *stage) {
+				sealed := filepath.Join(s.dir, "house", "store.db")
+				house, err := store.Open(s.Context(), store.Options{Database: sealed})
+				if err == nil {
+					safe := store.NewSafe(house, vault.New(vault.Options{File: filepath.Join(s.dir, "house", "vault.key")}))
+					err = errors.Join(safe.SetSecret(s.Context(), "ada", "default", "gh", nil), house.Close())
+				}
+				if err != nil {
+					s.Fatal(err)
+				}
+				play(s.T, setting{ours: `vault: {key: "env:SETTINGS_VAULT"}, database: "` + sealed + `"`, fails: "the variable SETTINGS_VAULT does not exist"})
+				play(s.T, setting{ours: `database: "` + sealed + `"`, effect: func(s *stage) { s.wants(s.get("/api/v1/status"), `"place": "file"`) }})
 			},
 		},
 		"dragoman.console": {

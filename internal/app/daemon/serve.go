@@ -127,7 +127,7 @@ func consoleOff(o *ServeOptions, local bool) string {
 // client on stdin disconnects. When the configuration file changes, Serve applies the new
 // configuration. If the new configuration cannot be used, Serve logs the problem and keeps the
 // current configuration. If the database can't be used, Serve returns a *store.Error, and if it has sealed
-// values that the vault's key doesn't open, a *vault.Error.
+// values that the vault's key can't open, a *vault.Error.
 func Serve(ctx context.Context, o ServeOptions) (err error) {
 	o.recent = logring.New()
 	plain := slog.New(logcode.New(logring.NewHandler(o.recent, orDiscard(o.Log).Handler())))
@@ -140,14 +140,11 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 		notifyReload(reload)
 		defer signal.Stop(reload)
 	}
-	if o.store, err = openStore(ctx, &o); err != nil {
+	if o.safe, err = openSafe(ctx, &o); err != nil {
 		return err
 	}
+	o.store = o.safe.Store()
 	defer func() { _ = o.store.Close() }()
-	o.safe = store.NewSafe(o.store, vault.New(vault.Options{File: vaultFile(&o), Memory: o.store.State().Place == store.Memory}))
-	if err := o.safe.Check(ctx); err != nil {
-		return err
-	}
 	address := o.Config.Listen
 	if o.Listen != "" {
 		address = o.Listen
@@ -197,6 +194,21 @@ func openStore(ctx context.Context, o *ServeOptions) (*store.Store, error) {
 		return store.Open(ctx, store.Options{Database: named, Log: o.Log})
 	}
 	return store.Open(ctx, store.Options{Database: o.Database, MayForget: true, Log: o.Log})
+}
+
+// openSafe opens the store with its vault, and checks that the vault's key is the one that has sealed what is
+// in the store.
+func openSafe(ctx context.Context, o *ServeOptions) (*store.Safe, error) {
+	s, err := openStore(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	safe := store.NewSafe(s, vault.New(vault.Options{Key: o.Config.VaultKey, File: vaultFile(o), Getenv: o.Env, Memory: s.State().Place == store.Memory}))
+	if err := safe.Check(ctx); err != nil {
+		_ = s.Close()
+		return nil, err
+	}
+	return safe, nil
 }
 
 // vaultFile returns the path of the vault's key. It lies beside the database; if that is on another
@@ -435,7 +447,8 @@ func needsRestart(a, b *config.Snapshot) (names []string) {
 		{"listen", a.Listen == b.Listen},
 		{"publicURL", a.PublicURL == b.PublicURL},
 		{"database", a.Database == b.Database},
-		{"access", a.Access == b.Access},
+		{"vault.key", a.VaultKey == b.VaultKey},
+		{"access.loopback", a.Access == b.Access},
 		{"allowedHosts", slices.Equal(a.Hosts, b.Hosts)},
 		{"allowedOrigins", slices.Equal(a.Origins, b.Origins)},
 		{"log", a.Log == b.Log},

@@ -21,7 +21,7 @@ var serverSettings = map[string]string{
 // one by one.
 var snapshotSettings = map[string]string{
 	"Listen": "listen", "Identity": "server", "Revisions": "revisions", "InheritEnv": "inheritEnv", "EnvFile": "envFile",
-	"Database":  "database",
+	"Database": "database", "VaultKey": "vault.key",
 	"Separator": "names.separator", "Limits": "limits", "PublicURL": "publicURL", "Hosts": "allowedHosts",
 	"Origins": "allowedOrigins", "Log": "log", "Traces": "telemetry.traces", "Console": "console", "Record": "record", "Dialects": "dialects",
 	"AllowUnauthenticatedNetworkAccess": "allowUnauthenticatedNetworkAccess",
@@ -79,6 +79,7 @@ func (s *Snapshot) unplaced() *Snapshot {
 	out.secrets = nil
 	out.Servers = slices.Clone(s.Servers)
 	for i := range out.Servers {
+		out.Servers[i].vaultKey = "" // changes with dragoman.vault.key
 		if p := out.Servers[i].Unusable; p != nil {
 			q := p.Unplaced()
 			out.Servers[i].Unusable = &q

@@ -10,9 +10,12 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/base/pattern"
 )
 
-// Inherits reports whether InheritEnv selects the environment variable with the given name.
-// Names are case-insensitive on Windows.
+// Inherits reports whether InheritEnv selects the environment variable with the given name. No pattern
+// selects the variable with the vault's key. Names are case-insensitive on Windows.
 func (s Server) Inherits(name string) bool {
+	if s.vaultKey != "" && strings.EqualFold(name, s.vaultKey) {
+		return false
+	}
 	return inherits(s.InheritEnv, name, runtime.GOOS == "windows")
 }
 

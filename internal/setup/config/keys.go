@@ -13,6 +13,7 @@ dragoman:
   server: {instructions: {}}
   revisions: {}
   names: {}
+  vault: {}
   limits: {}
   log: {}
   telemetry: {traces: {headers: {}}}

@@ -81,7 +81,7 @@ func parse(name string, b []byte, from lookups, variables func(path string) ([]V
 	if c.fatal {
 		return nil, c.problems
 	}
-	s.secrets = from.secrets
+	s.secrets, s.readsSecrets = from.secrets, c.readsSecrets
 	return s, c.problems
 }
 
@@ -166,6 +166,7 @@ func (c *compiler) readOurs(o *object, s *Snapshot) {
 		c.readLimits(l, &s.Limits)
 	}
 	s.Database = c.readDatabase(o)
+	s.VaultKey = c.readVault(o.object("vault"))
 	if a := o.object("access"); a != nil {
 		s.Access.LoopbackKeys = a.choice("loopback", []string{"open", "keys"}, 0) == 1
 		a.done()
@@ -224,6 +225,21 @@ func (c *compiler) readDatabase(o *object) string {
 		c.problem(n, o.at("database"), "is not a URL", "write postgres://user@host:5432/database, and percent-encode special characters in the password")
 	}
 	return where
+}
+
+// readVault reads where the vault's key is. Somebody may have written the key itself, so a problem doesn't
+// show the value; see also secretKey.
+func (c *compiler) readVault(o *object) (key string) {
+	if o == nil {
+		return ""
+	}
+	n := o.text("key", &key)
+	name, named := strings.CutPrefix(key, "env:")
+	if n != nil && key != "keyring" && !(named && isVariable(name)) {
+		c.problem(n, o.at("key"), "does not say where the vault's key is", "write keyring or env:NAME, or remove it to use the file vault.key")
+	}
+	o.done()
+	return key
 }
 
 func (c *compiler) readTraces(o *object, t *Traces) {

@@ -34,6 +34,10 @@ func (s *Snapshot) AppendYAML(dst []byte) []byte {
 	if s.Database != "" {
 		p.text(1, "database", s.databaseForPeople())
 	}
+	if s.VaultKey != "" {
+		p.line(1, "vault:")
+		p.text(2, "key", s.VaultKey)
+	}
 	p.line(1, "console: "+strconv.FormatBool(s.Console))
 	if s.AllowUnauthenticatedNetworkAccess {
 		p.line(1, "allowUnauthenticatedNetworkAccess: true")

@@ -27,6 +27,7 @@ type Problem struct {
 	// secret is not set. Server is the name of this server. `config check` treats the problem as an
 	// error, unless it's a secret, which only serve can look up.
 	Server string
+	// Missing is also set in a warning if it's a secret.
 	Missing
 	// EnvFile is the path of the file that dragoman.envFile names. The user can set Variable in this
 	// file. "" means that the configuration names no such file.

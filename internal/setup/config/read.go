@@ -32,6 +32,8 @@ type compiler struct {
 	// a secret. secret is the name of the last secret that a reference names.
 	masks  bool
 	secret string
+	// readsSecrets says whether any value refers to a secret.
+	readsSecrets bool
 	// server is the server that is being read. If one of its references names a variable or a secret that
 	// is not set, only this server is unusable.
 	server *Server
@@ -166,6 +168,7 @@ func (c *compiler) scalar(n *node, path string) (expansion, bool) {
 	}
 	c.secret = ""
 	e, bad, hint := expand(n.text, c.lookups())
+	c.readsSecrets = c.readsSecrets || c.secret != ""
 	missing := e.missing
 	switch {
 	case c.secret != "" && !c.masks:
@@ -186,6 +189,11 @@ func (c *compiler) scalar(n *node, path string) (expansion, bool) {
 			hint = "write " + v + "=VALUE into " + filepath.Base(c.envPath) + ", or write ${" + v + ":-default}"
 		}
 		p := Problem{Path: path, Text: bad, Hint: hint, Warning: c.quiet}
+		if missing.Secret != "" {
+			// Outside the servers, only the headers of traces may have secrets. Traces are no reason to
+			// refuse the file.
+			p.Missing, p.Warning = missing, c.quiet || c.server == nil
+		}
 		if of && !c.quiet {
 			p.Server, p.Missing = c.server.Name, missing
 			if missing.Variable != "" {

@@ -135,6 +135,33 @@ func TestSecretReferences(t *testing.T) {
 	}
 }
 
+// TestSecretsOutsideServers checks that a file can be used although the headers of traces, or a disabled
+// server, lack a secret, and that we know whether a file refers to secrets.
+func TestSecretsOutsideServers(t *testing.T) {
+	const traces = `dragoman: {telemetry: {traces: {endpoint: "http://127.0.0.1:4318", headers: {X-A: a, X-Key: "Bearer ${secret:%s}"}}}}`
+	for _, tt := range []struct {
+		file, want string // want is a part of the warning; "" for none
+		secrets    Secrets
+		reads      bool
+		headers    int
+	}{
+		{`mcpServers: {a: {command: x, args: ["$${secret:gh}"]}}`, "", shop, false, 0},
+		{`mcpServers: {a: {command: x, env: {K: "${secret:gh}"}}}`, "", shop, true, 0},
+		{`mcpServers: {a: {command: x, disabled: true, env: {K: "${secret:none}"}}}`, "there is no secret none", shop, true, 0},
+		{fmt.Sprintf(traces, "gh"), "", shop, true, 2},
+		{fmt.Sprintf(traces, "none"), "there is no secret none", shop, true, 1},
+		{fmt.Sprintf(traces, "gh"), "only dragoman serve reads secrets", nil, true, 1},
+	} {
+		s, problems := ParseWith("f", []byte(tt.file), nil, tt.secrets)
+		if s == nil || s.ReadsSecrets() != tt.reads || len(s.Traces.Header) != tt.headers {
+			t.Errorf("%s: %+v %v", tt.file, s, problems)
+		}
+		if tt.want == "" && len(problems) > 0 || tt.want != "" && (len(problems) != 1 || !problems[0].Warning || problems[0].Secret == "" || !strings.Contains(problems[0].Text, tt.want)) {
+			t.Errorf("%s: %v", tt.file, problems)
+		}
+	}
+}
+
 // TestPrintMissingSecrets checks that a setting whose secret can't be read is printed with a note.
 func TestPrintMissingSecrets(t *testing.T) {
 	s, _ := Parse("f", []byte(`mcpServers: {a: {command: x, args: [b, "${secret:gh}"], env: {K: "${secret:gh}"}}}`), nil)

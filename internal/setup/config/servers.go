@@ -51,6 +51,9 @@ func (c *compiler) readServers(entries *node, settings *object, s *Snapshot) {
 			CallTimeout: s.Limits.Call, CallMax: s.Limits.CallMax, StartTimeout: s.Limits.Start,
 			Message: s.Limits.Message,
 		}
+		if name, ok := strings.CutPrefix(s.VaultKey, "env:"); ok {
+			srv.vaultKey = name
+		}
 		c.server = &srv
 		entry := c.object(m.whole(), path)
 		c.setOwn(entry)

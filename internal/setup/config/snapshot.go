@@ -32,6 +32,10 @@ type Snapshot struct {
 	// with postgres:// or postgresql://, and may have a password. "" means the file in the user's data
 	// folder.
 	Database string
+	// VaultKey says where the key is that seals what the database keeps secret: "keyring" for the keyring of
+	// the operating system, "env:" and the name of a variable of the process, or "" for the file vault.key
+	// beside the database.
+	VaultKey string
 	// PublicURL is the URL at which clients reach the path "/" through a reverse proxy, without a
 	// slash at the end; "" for none.
 	PublicURL string
@@ -51,7 +55,8 @@ type Snapshot struct {
 	AllowUnauthenticatedNetworkAccess bool
 	Access                            Access
 
-	secrets Secrets // looked up the secrets; for Where
+	secrets      Secrets // looked up the secrets; for Where
+	readsSecrets bool
 }
 
 // Access says who may come in.
@@ -62,6 +67,9 @@ type Access struct {
 // Equal reports whether s and t have the same content. Comments and formatting in the files do not
 // matter.
 func (s *Snapshot) Equal(t *Snapshot) bool { return reflect.DeepEqual(s.unplaced(), t.unplaced()) }
+
+// ReadsSecrets reports whether the file refers to secrets, whether or not they were looked up.
+func (s *Snapshot) ReadsSecrets() bool { return s.readsSecrets }
 
 // Server returns the server with the given name. It returns false if there is no such server.
 func (s *Snapshot) Server(name string) (Server, bool) {
@@ -244,6 +252,7 @@ type Server struct {
 	// settings include secrets, so do not log the fingerprint.
 	Fingerprint string
 
+	vaultKey  string            // the variable with the vault's key, which no server inherits; "" for none
 	shownArgs []string          // Args with *** in place of each reference
 	shownEnv  map[string]string // Env, the same
 	shownURL  string
