@@ -16,6 +16,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/logring"
 	"github.com/dragoman-mcp/dragoman/internal/relay/calls"
+	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 	"github.com/dragoman-mcp/dragoman/internal/team/access"
 	"github.com/dragoman-mcp/dragoman/internal/team/store"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
@@ -44,6 +45,9 @@ type Options struct {
 	// Env looks up an environment variable. Env is used to find the configuration files of clients
 	// and to expand the variables of new servers. If Env is nil, no variable is set.
 	Env func(string) (string, bool)
+	// Secrets looks up the secrets of Project for trials of new servers. It's called under a lock, so it
+	// shouldn't wait. If it is nil, trials can't have secrets.
+	Secrets config.Secrets
 	// Refusal returns why Dragoman does not use the current content of the configuration file. It
 	// returns nil if Dragoman uses that content. Refusal may be nil.
 	Refusal func() *Refusal
@@ -114,7 +118,7 @@ func New(o Options) *API {
 		logAPI:     logAPI{project: p, recent: o.Recent, streams: NewStreams(mostLogStreams)},
 		runAPI:     runAPI{project: p, version: o.Version, streams: NewStreams(mostRunStreams)},
 		examAPI:    examAPI{project: p, streams: NewStreams(mostExamStreams)},
-		draftAPI:   draftAPI{project: p, config: o.Config, env: o.Env, reload: o.Reload, log: o.Log},
+		draftAPI:   draftAPI{project: p, config: o.Config, env: o.Env, secrets: o.Secrets, reload: o.Reload, log: o.Log},
 	}
 	h := house{project: p, access: o.Access, desk: o.Desk, safe: o.Safe}
 	a.keyAPI, a.secretAPI = keyAPI{h}, secretAPI{h}

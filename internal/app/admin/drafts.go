@@ -211,6 +211,7 @@ type draftAPI struct {
 	project project
 	config  string // see Options.Config
 	env     func(string) (string, bool)
+	secrets config.Secrets                        // may be nil; see Options.Secrets
 	reload  func(context.Context) (string, error) // may be nil; see Options.Reload
 	log     *slog.Logger
 	drafts  drafts

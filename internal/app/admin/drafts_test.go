@@ -167,6 +167,45 @@ func TestDraft(t *testing.T) {
 	}
 }
 
+// TestDraftWithSecrets tries a server that refers to a secret. The configuration gets the reference, and no
+// answer has the value. A secret that isn't there fails the trial, and so does every secret without a store.
+func TestDraftWithSecrets(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		secret, failure string // failure is a part of what is wrong; "" for nothing
+		secrets         config.Secrets
+	}{
+		{"gh", "", func(name string) (config.Secret, bool, error) {
+			return config.NewSecret("canary-gh"), name == "gh", nil
+		}},
+		{"none", "there is no secret none", func(string) (config.Secret, bool, error) { return config.Secret{}, false, nil }},
+		{"gh", "the secret gh cannot be read", nil},
+	} {
+		r := serving(t)
+		r.api.draftAPI.secrets = tt.secrets
+		path := r.ownFile("dragoman.yaml", ours)
+		entry := fmt.Sprintf(`{"mcpServers": {"new": {"command": "sh", "args": ["-c", "test $(printf %%s $API_TOKEN | wc -c) -eq 9 && exec %s"], "env": {%q: %q, "API_TOKEN": "${secret:%s}"}}}}`, os.Args[0], asServer, demo.Legacy, tt.secret)
+		d := r.tried(r.draft(entry), Choice{})
+		x := d.Servers[0].Trial
+		if tt.failure != "" {
+			if x.State != "failed" || x.Failure.Class != "missing_variable" || !strings.Contains(x.Failure.Sentence, tt.failure) || x.Failure.Action == "" || strings.Contains(x.Failure.Action, "enter a value") {
+				t.Errorf("%s: %+v %+v", tt.secret, x, x.Failure)
+			}
+			continue
+		}
+		if x.State != "connected" {
+			t.Fatalf("%s: %+v", tt.secret, x.Failure)
+		}
+		var shown strings.Builder
+		shown.WriteString(r.do(http.MethodGet, "/api/v1/drafts/"+d.ID, "").body)
+		shown.WriteString(r.send(d, "/keep", KeepRequest{Hash: r.preview(d).Hash}).body)
+		now, err := os.ReadFile(path)
+		if shown.Write(now); err != nil || strings.Contains(shown.String(), "canary") || !strings.Contains(string(now), `API_TOKEN: "${secret:gh}"`) {
+			t.Errorf("%v: %s", err, shown.String())
+		}
+	}
+}
+
 // TestDraftOfSeveralCommands checks that only commands that start a server are chosen.
 func TestDraftOfSeveralCommands(t *testing.T) {
 	t.Parallel()

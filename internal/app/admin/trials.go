@@ -75,7 +75,7 @@ func (a *draftAPI) tryLocked(d *draft, t *target) *Problem {
 		return &Problem{Type: "nothing-chosen", Title: "No server is chosen", Status: http.StatusConflict, Detail: "Choose at least one server of the draft."}
 	}
 	for _, x := range starts {
-		server, failed := t.resolve(x, t.env(a.env, d.values))
+		server, failed := t.resolve(x, t.env(a.env, d.values), a.secrets)
 		if failed != nil {
 			x.end(d, trialFailed, runtime.Trial{Failure: failed})
 			continue
@@ -201,7 +201,7 @@ func infoText(info []byte, clean func(string) string) string {
 
 // resolve returns the settings that a server of a draft will have in the configuration. If the
 // server cannot be used, resolve returns the failure. It does not start the server.
-func (t *target) resolve(x *draftServer, env intake.Env) (config.Server, *failure.Failure) {
+func (t *target) resolve(x *draftServer, env intake.Env, secrets config.Secrets) (config.Server, *failure.Failure) {
 	invalid := func(text string) *failure.Failure {
 		return &failure.Failure{Class: failure.CannotStart, Server: x.name, Sentence: "the entry of server " + excerpt.Quote(x.name, maxName) + " is not valid: " + excerpt.Line(excerpt.MaskSecrets(text), maxDraftText), Action: "correct the entry, then paste the text or choose the file again"}
 	}
@@ -210,11 +210,11 @@ func (t *target) resolve(x *draftServer, env intake.Env) (config.Server, *failur
 	var s *config.Snapshot
 	var problems config.Problems
 	if err == nil {
-		s, _ = config.Parse(t.path, b, env)
+		s, _ = config.ParseWith(t.path, b, env, secrets)
 	}
 	if s == nil { // the file is not a configuration of Dragoman, or already has a server of this name
 		if b, err = clientfile.AddServers("add.yaml", nil, add); err == nil {
-			s, problems = config.Parse(filepath.Join(filepath.Dir(t.path), "add.yaml"), b, env)
+			s, problems = config.ParseWith(filepath.Join(filepath.Dir(t.path), "add.yaml"), b, env, secrets)
 			err = problems.Err()
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -141,7 +142,10 @@ func (c *serveCommand) load() (*loaded, error) {
 	}
 	switch {
 	case found:
-		if x.file, x.problems = c.env.open(x.path); x.file == nil || c.strict && x.problems.Err() != nil {
+		x.file, x.problems = c.env.open(x.path)
+		// Only with its store can serve tell what is wrong with a secret. It reads the file again.
+		x.problems = slices.DeleteFunc(x.problems, func(p config.Problem) bool { return p.Secret != "" })
+		if x.file == nil || c.strict && x.problems.Err() != nil {
 			return nil, x.problems.Refusal(c.strict)
 		}
 		x.Snapshot = x.file.Snapshot
@@ -181,6 +185,10 @@ func (c *serveCommand) options(x *loaded) daemon.ServeOptions {
 	case c.file != "":
 		start.flags = configWords(c.file)
 	}
+	var extend func(*config.Snapshot) (*config.Snapshot, error)
+	if c.demo {
+		extend = withDemo
+	}
 	var demoClients []string
 	var playDemo func(context.Context, string)
 	if c.demo && !c.quietDemo {
@@ -189,7 +197,7 @@ func (c *serveCommand) options(x *loaded) daemon.ServeOptions {
 	var console *daemon.Console
 	self, _ := programPath() // if the path is unknown, the console shows only the name of the program
 	return daemon.ServeOptions{
-		ConfigPath: x.path, Config: x.Snapshot, Problems: x.problems, Listen: c.listen, Hosts: c.hosts, Strict: c.strict, Stdio: c.stdio,
+		ConfigPath: x.path, Config: x.Snapshot, Problems: x.problems, Extend: extend, Listen: c.listen, Hosts: c.hosts, Strict: c.strict, Stdio: c.stdio,
 		Log: c.log, LogCalls: c.logCalls || x.Log.Calls, Progress: c.status.Step, Version: version(), Dump: c.showStatus,
 		KeyFolders: admin.KeyFolders(c.env), Database: houseFile(), Open: c.isOpen(x), NoConsole: c.noConsole, DemoClients: demoClients, Demo: playDemo,
 		Program: c.program, Path: self, Env: c.env,

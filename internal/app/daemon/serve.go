@@ -87,6 +87,9 @@ type ServeOptions struct {
 	NoConsole bool
 	// DemoClients are the names of the clients of Demo.
 	DemoClients []string
+	// Extend adds the demo's servers to a configuration. Serve calls it if it reads the file of Config
+	// again, because that refers to secrets. Extend may be nil.
+	Extend func(*config.Snapshot) (*config.Snapshot, error)
 	// Demo plays clients of the endpoint until ctx ends. Demo may be nil.
 	Demo func(ctx context.Context, endpoint string)
 	// Serve calls Console once, before Ready. Console may be nil.
@@ -95,12 +98,13 @@ type ServeOptions struct {
 	// SIGUSR1 keeps its default action.
 	Dump func(*admin.Report)
 
-	secondLook time.Duration // for tests; 0 means the constant secondLook
-	startWait  time.Duration // for tests; 0 means startReport
-	noCalls    bool          // for tests; do not record the calls of clients
-	recent     *logring.Ring // keeps the recent log records; Serve sets it
-	store      *store.Store  // Serve sets it and closes it
-	safe       *store.Safe   // the same with its vault
+	secondLook time.Duration     // for tests; 0 means the constant secondLook
+	startWait  time.Duration     // for tests; 0 means startReport
+	noCalls    bool              // for tests; do not record the calls of clients
+	recent     *logring.Ring     // keeps the recent log records; Serve sets it
+	store      *store.Store      // Serve sets it and closes it
+	safe       *store.Safe       // the same with its vault
+	read       map[string][]byte // the sealed secrets when Config was read; Serve sets it
 }
 
 // Console says how to open the console of a running Serve.
@@ -145,10 +149,10 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 	}
 	o.store = o.safe.Store()
 	defer func() { _ = o.store.Close() }()
-	address := o.Config.Listen
-	if o.Listen != "" {
-		address = o.Listen
+	if err := o.readSecrets(ctx, plain); err != nil {
+		return err
 	}
+	address := cmp.Or(o.Listen, o.Config.Listen)
 	e, err := newEntry(ctx, &o, address)
 	if err != nil {
 		return err
@@ -324,7 +328,7 @@ func newDaemon(o ServeOptions, e *entry, local bool) *daemon {
 	d.masks.Store(d.runtime)
 	d.project = d.runtime.Default()
 	d.stopCalls = d.events.Tap(event.Of(event.Loss), d.lost)
-	d.admin = admin.New(admin.Options{Project: d.project, Others: d.runtime, Log: o.Log, Recent: o.recent, Calls: d.recorded, Budget: d.budget, Losses: d.metrics.Losses, Version: o.Version, Config: fullPath(o.ConfigPath), Local: local, PublicURL: o.Config.PublicURL, ConsoleOff: consoleOff(&o, local), DemoClients: o.DemoClients, Env: o.Env, Refusal: d.refusal.Load, Store: stateOf(o.store), Desk: e.desk, Safe: o.safe, Reload: d.reloader()})
+	d.admin = admin.New(admin.Options{Project: d.project, Others: d.runtime, Log: o.Log, Recent: o.recent, Calls: d.recorded, Budget: d.budget, Losses: d.metrics.Losses, Version: o.Version, Config: fullPath(o.ConfigPath), Local: local, PublicURL: o.Config.PublicURL, ConsoleOff: consoleOff(&o, local), DemoClients: o.DemoClients, Env: o.Env, Refusal: d.refusal.Load, Store: stateOf(o.store), Desk: e.desk, Safe: o.safe, Secrets: secretsOf(context.Background(), o.safe, event.DefaultProject), Reload: d.reloader()})
 	d.console = console.New(console.Options{
 		Off: consoleOff(&o, local), Access: d.admin.Access(), Source: d.admin, Add: d.admin, Config: d.project.Current, Clients: d.project.ClientReports, Operate: d.project.Operate, Events: d.events, DemoClients: o.DemoClients, Log: o.Log,
 		Program: o.Program, Path: o.Path, Machine: clientfile.Machine{OS: goruntime.GOOS, Env: o.Env},
@@ -479,7 +483,7 @@ func appliedNow(changed []string, old, next *config.Snapshot) []string {
 // such change was less than unchangedAgain ago, and otherwise at level info.
 const unchangedAgain = 10 * time.Minute
 
-// watch loads the configuration file and applies it when the file changes, when hup delivers a
+// watch loads the configuration file and applies it when the file or a secret changes, when hup delivers a
 // SIGHUP, or when reloads delivers a request. A configuration that equals the current configuration
 // has no effect.
 func (d *daemon) watch(ctx context.Context, hup <-chan os.Signal) {
@@ -498,6 +502,7 @@ func (d *daemon) watch(ctx context.Context, hup <-chan os.Signal) {
 			d.log.Warn("the configuration file is not watched for changes", "cause", err.Error())
 		}
 	})
+	running.Go(func() { followSecrets(ctx, d.opts.store, d.opts.read, changed) })
 	w := watching{
 		daemon: d,
 		env:    envFile{log: d.log, changed: changed, running: &running},
@@ -535,9 +540,9 @@ type watching struct {
 }
 
 // load loads the configuration file and applies it. It returns what has changed, in sentences, or why
-// the file was refused. sure is false if the file was loaded only because it has changed.
+// the file was refused. sure is false if the file was loaded only because it or a secret has changed.
 func (w *watching) load(ctx context.Context, sure bool) (what string, err error) {
-	s, problems := config.Load(w.opts.ConfigPath)
+	s, problems := w.opts.reread(ctx)
 	if s != nil {
 		w.env.follow(ctx, s.EnvFile)
 	} else {

@@ -3,6 +3,7 @@
 package daemon
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -63,9 +64,6 @@ func TestVaultRefused(t *testing.T) {
 			put(t, safeAt(t, database, c.key), "default", "gh", "hunter2-canary")
 			s := *config.Default()
 			s.VaultKey = c.key
-			start := func() error {
-				return Serve(t.Context(), ServeOptions{Config: &s, Listen: "127.0.0.1:0", Database: database, Ready: func(string) { t.Error("it listens") }})
-			}
 			before, _ := os.ReadFile(file)
 			if (before == nil) != (c.key != "") {
 				t.Errorf("the key file: %q", before)
@@ -73,7 +71,9 @@ func TestVaultRefused(t *testing.T) {
 			if err := c.spoil(t, file); err != nil {
 				t.Fatal(err)
 			}
-			err := start()
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			err := Serve(ctx, ServeOptions{Config: &s, Listen: "127.0.0.1:0", Database: database, Ready: func(string) { cancel() }})
 			var e *vault.Error
 			if !errors.As(err, &e) || !strings.Contains(e.Text, strings.ReplaceAll(c.want, "FILE", file)) || e.Next == "" {
 				t.Fatalf("%v", err)

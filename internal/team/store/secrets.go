@@ -35,6 +35,17 @@ func (s *Snapshot) Secrets() []Secret {
 	})
 }
 
+// Sealed returns what the vault has sealed for a project, by the names of the secrets.
+func (s *Snapshot) Sealed(project string) map[string][]byte {
+	all := map[string][]byte{}
+	for id, x := range s.secrets {
+		if id.project == project {
+			all[id.name] = x.Sealed
+		}
+	}
+	return all
+}
+
 // Secrets returns the secrets of all projects as the transaction finds them.
 func (t *Tx) Secrets() ([]Secret, error) { return allSecrets(t.t) }
 

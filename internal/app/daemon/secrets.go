@@ -1,0 +1,79 @@
+package daemon
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/relay/event"
+	"github.com/dragoman-mcp/dragoman/internal/setup/config"
+	"github.com/dragoman-mcp/dragoman/internal/team/store"
+	"github.com/dragoman-mcp/dragoman/internal/team/vault"
+)
+
+// secretsOf returns a look-up for the secrets of one project. It finds what the store has when it's called.
+func secretsOf(ctx context.Context, s *store.Safe, project string) config.Secrets {
+	if s == nil {
+		return nil
+	}
+	return func(name string) (config.Secret, bool, error) { return s.Secret(ctx, project, name) }
+}
+
+// readSecrets reads the configuration file again if it refers to secrets, which the caller of Serve couldn't
+// look up. It logs the problems that the caller couldn't know.
+func (o *ServeOptions) readSecrets(ctx context.Context, log *slog.Logger) (err error) {
+	o.read = o.store.Snapshot().Sealed(event.DefaultProject)
+	if !o.Config.ReadsSecrets() {
+		return nil
+	}
+	s, problems := config.LoadWith(o.Config.File, secretsOf(ctx, o.safe, event.DefaultProject))
+	if s == nil || o.Strict && problems.Err() != nil {
+		return problems.Refusal(o.Strict)
+	}
+	if o.Extend != nil {
+		if s, err = o.Extend(s); err != nil {
+			return err
+		}
+	}
+	warnProblems(log, newProblems(o.Problems, problems, config.Changes{}))
+	o.Config, o.Problems = s, problems
+	return nil
+}
+
+// reread reads the configuration file with its secrets. If the vault's key is not in order any more, the
+// servers that need secrets couldn't be started, so the file is refused and they stay.
+func (o *ServeOptions) reread(ctx context.Context) (*config.Snapshot, config.Problems) {
+	s, problems := config.LoadWith(o.ConfigPath, secretsOf(ctx, o.safe, event.DefaultProject))
+	if s == nil || !s.ReadsSecrets() {
+		return s, problems
+	}
+	err := o.safe.Check(ctx)
+	if err == nil {
+		return s, problems
+	}
+	p := config.Problem{File: o.ConfigPath, Text: "the secrets cannot be read: " + err.Error()}
+	var v *vault.Error
+	if errors.As(err, &v) {
+		p.Hint = v.Next
+	}
+	return nil, config.Problems{p}
+}
+
+// followSecrets calls changed when the sealed secrets of the project default aren't those before, and after
+// each further change, until ctx ends.
+func followSecrets(ctx context.Context, s *store.Store, before map[string][]byte, changed func()) {
+	for {
+		now := s.Snapshot()
+		sealed := now.Sealed(event.DefaultProject)
+		if !maps.EqualFunc(sealed, before, bytes.Equal) {
+			changed()
+		}
+		before = sealed
+		if !wait(ctx, now.Replaced(), time.Time{}) {
+			return
+		}
+	}
+}
