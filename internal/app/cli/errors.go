@@ -224,6 +224,9 @@ func hintsOf(err error) []string {
 // flagError converts an error that cobra returns for a flag to a usageError.
 func flagError(c *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
+	if word := c.Flags().Arg(0); !c.HasParent() && word != "" {
+		return unknownCommand(c, c.Flags().Args()) // the flag is one of the command that was meant
+	}
 	text := lowerFirst(err.Error())
 	switch {
 	case !errors.As(err, &unknown):

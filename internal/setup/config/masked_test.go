@@ -8,8 +8,8 @@ import (
 // TestProblemsMaskSecrets checks that no part of a problem shows a secret of the file.
 func TestProblemsMaskSecrets(t *testing.T) {
 	for _, tt := range []struct{ text, want string }{
-		{"mcpServers: {a: {command: x, args: '--api-key sk-ant-api03-s3cr3ts3cr3ts3cr3t'}}", "write [--api-key ***]"},
-		{"mcpServers: {a: {command: x, args: '-y --token s3cr3t'}}", "write [-y --token ***]"},
+		{"mcpServers: {a: {command: x, args: '--api-key sk-ant-api03-s3cr3ts3cr3ts3cr3t'}}", "write [--api-key, ***]"},
+		{"mcpServers: {a: {command: x, args: '-y --token s3cr3t'}}", "write [-y, --token, ***]"},
 		{"mcpServers: {a: {command: x, args: 'https://u:s3cr3t@h/?token=s3cr3t'}}", "@h/?***"},
 		{"mcpServers: {a: {url: 'http://h', headers: {'Authorization: Bearer s3cr3t': }}}", `headers["Authorization:***"]: is not a valid header name`},
 		{"mcpServers: {a: {command: x, env: {'TOKEN=s3cr3t': a}}}", `env["TOKEN=***"]: is not a valid variable name`},
@@ -34,7 +34,7 @@ func TestProblemsMaskSecrets(t *testing.T) {
 // TestProblemsQuoteHarmlessText checks that masking keeps text that helps with an ordinary mistake.
 func TestProblemsQuoteHarmlessText(t *testing.T) {
 	for _, tt := range []struct{ text, want string }{
-		{"mcpServers: {a: {command: x, args: '-y  @scope/package@1.2.3 --port 80 --root=/home/me'}}", "write [-y  @scope/package@1.2.3 --port 80 --root=/home/me]"},
+		{"mcpServers: {a: {command: x, args: '-y  @scope/package@1.2.3 --port 80 --root=/home/me'}}", "write [-y, @scope/package@1.2.3, --port, 80, --root=/home/me]"},
 		{"mcpServers: {a: {command: x, args: 'https://example.com/mcp'}}", "write [https://example.com/mcp]"},
 		{"mcpServers: {a: {url: 'http://h', headers: {'A B': c}}}", `headers["A B"]: is not a valid header name`},
 		{"mcpServers: {a: {command: x, env: {API_TOKEN: }}}", "env.API_TOKEN: has no value"},

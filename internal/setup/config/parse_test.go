@@ -270,7 +270,7 @@ func TestProblems(t *testing.T) {
 		{server("{}"), "f:2:3: mcpServers.a: has neither command nor url"},
 		{server("{command: x, url: 'http://h'}"), "has both command and url"},
 		{server("{command: [npx, y]}"), "f:2:16: mcpServers.a.command: must be a single value, not a list"},
-		{server("{command: x, args: '-y z'}"), "mcpServers.a.args: must be a list, not a single value; write [-y z]"},
+		{server("{command: x, args: '-y z'}"), "mcpServers.a.args: must be a list, not a single value; write [-y, z]"},
 		{server("{comand: x}"), "f:2:7: mcpServers.a.comand: unknown key; did you mean command?"},
 		{server("{command: x, type: http}"), "has a command, but the type is http"},
 		{server("{url: 'http://h', type: stdio}"), "has a url, but the type is stdio"},

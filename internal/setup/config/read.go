@@ -373,7 +373,7 @@ func (o *object) list(key string, alone bool, each func(n *node, path string, e 
 	case n.kind == scalarKind && alone:
 		items = []*node{n}
 	case n.kind != sequenceKind:
-		o.c.problem(n, path, "must be a list, not "+n.kind.String(), "write ["+strings.TrimSpace(printable(n.text))+"]")
+		o.c.problem(n, path, "must be a list, not "+n.kind.String(), "write ["+strings.Join(strings.Fields(printable(n.text)), ", ")+"]")
 		return
 	}
 	for i, it := range items {
