@@ -13,5 +13,5 @@
 // and sealed. It can't be derived from the vault's key, which would change it.
 //
 // What people can do something about is an *Error: a sentence and the next step. A Vault is safe for
-// concurrent use. No other package imports go-keyring (docs/adr/0040).
+// concurrent use. No other package imports go-keyring (docs/adr/0032).
 package vault

@@ -88,7 +88,7 @@ var guests = map[string][]string{
 	// Only one package uses a database (docs/adr/0021).
 	"modernc.org/sqlite":      {"internal/team/sqldb"},
 	"github.com/jackc/pgx/v5": {"internal/team/sqldb"},
-	// The keyring of the operating system is asked only for the vault's key (docs/adr/0040).
+	// The keyring of the operating system is asked only for the vault's key (docs/adr/0032).
 	"github.com/zalando/go-keyring": {"internal/team/vault"},
 	// The built-in servers are commands. Only package cli may import them.
 	Module + "/internal/server": {"internal/server", "internal/app/cli"},
