@@ -35,6 +35,7 @@ type Options struct {
 	Version string
 	Config  string // the full path of the configuration file, or "" if no file is used
 	Local   bool   // whether the listener can be reached only from this machine
+	Closed  bool   // whether programs on this machine need the key also for what they may usually read
 	// PublicURL is the URL at which clients reach "/" through a reverse proxy. "" means that there
 	// is no proxy.
 	PublicURL string
@@ -106,7 +107,7 @@ func New(o Options) *API {
 	p, alias := project{o.Project}, &aliases{}
 	a := &API{
 		opts: o, project: p, document: sync.OnceValue(func() object { return document(o.Version) }),
-		door:  door{project: p, access: o.Access, local: o.Local},
+		door:  door{project: p, access: o.Access, local: o.Local, closed: o.Closed},
 		front: front{project: p, access: o.Access, local: o.Local, publicURL: o.PublicURL, consoleOff: o.ConsoleOff, version: o.Version},
 		statusAPI: statusAPI{
 			project: p, others: o.Others, budget: o.Budget, calls: o.Calls, losses: o.Losses, refusal: o.Refusal, store: o.Store, alias: alias,

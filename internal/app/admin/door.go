@@ -12,6 +12,7 @@ type door struct {
 	project project // of requests that name none
 	access  *Access
 	local   bool // see Options.Local
+	closed  bool // see Options.Closed
 }
 
 // admits reports whether a request may read those parts of the API that need no key. Before it
@@ -71,7 +72,7 @@ func (d *door) may(r *http.Request, x *route) error {
 	who, err := d.access.Check(r)
 	switch {
 	case err == nil:
-	case x.open:
+	case x.open && !d.closed:
 		return nil // the route is open to this machine, whoever asks
 	default:
 		return err

@@ -59,7 +59,9 @@ func soon(t *testing.T, what string, holds func() bool) time.Duration {
 func TestTA11KeysOfAnotherProcess(t *testing.T) {
 	t.Parallel()
 	database := filepath.Join(t.TempDir(), "house", "dragoman.db")
-	few := func(s *webServer) { s.tools = `{"name":"echo","inputSchema":{"type":"object"}}` }
+	few := func(s *webServer) {
+		s.tools = `{"name":"echo","inputSchema":{"type":"object"}},{"name":"hang","inputSchema":{"type":"object"}}`
+	}
 	c := snapshot(newWeb(t, false, few).as(t, "old"), newWeb(t, true, few).as(t, "new"))
 	c.Access.LoopbackKeys = true
 	r := serve(t, c, func(o *ServeOptions) { o.Database = database })
@@ -104,6 +106,17 @@ func TestTA11KeysOfAnotherProcess(t *testing.T) {
 		streams[name] = r.open(http.MethodGet, "/mcp", "", append([]string{"Accept", "text/event-stream"}, sessions[name]...)...)
 		streams[name+", listening"] = r.open(http.MethodPost, "/mcp", modernBody("5", "subscriptions/listen", `"notifications":{"toolsListChanged":true}`), append(modernHeader("subscriptions/listen", ""), who...)...)
 	}
+	running := make(chan string, 2)
+	for _, header := range [][]string{append(modernHeader("tools/call", "old__hang"), ann...), sessions["ann"]} {
+		body := toolCall("9", "old__hang", "{}")
+		if header[0] != "Mcp-Session-Id" {
+			body = modernBody("9", "tools/call", `"name":"old__hang","arguments":{}`)
+		}
+		go func() {
+			answer, _ := r.postQuietly(body, header...)
+			running <- answer
+		}()
+	}
 	calls := func(name, tool string) answer { return r.post("/mcp", toolCall("7", tool, "{}"), sessions[name]...) }
 	if a := calls("ann", "old__echo"); a.status != 200 || a.code(t) != 0 {
 		t.Errorf("ann calls her tool: %d %s", a.status, a.body)
@@ -121,6 +134,11 @@ func TestTA11KeysOfAnotherProcess(t *testing.T) {
 	}
 	soon(t, "ann's key is revoked", func() bool { return refused(calls("ann", "old__echo")) && refused(lists(ann)) })
 	ended(t, streams["ann"], streams["ann, listening"])
+	for range cap(running) {
+		if a := <-running; !strings.Contains(a, "the API key was revoked or has expired") {
+			t.Errorf("ann's running call ended with %s", a)
+		}
+	}
 	if a := calls("bob", "new__echo"); a.status != 200 || a.code(t) != 0 {
 		t.Errorf("bob calls a tool: %d %s", a.status, a.body)
 	}
@@ -135,8 +153,10 @@ func TestTA11KeysOfAnotherProcess(t *testing.T) {
 		default:
 		}
 	}
-	if report, _ := r.status(); report == nil {
-		t.Error("the local user doesn't get the status")
+	for _, path := range []string{"/api/v1/status", "/api/v1/servers", "/api/v1/calls", "/api/v1/logs", "/api/v1/clients"} {
+		if a := r.do(t.Context(), "GET", path, nil, bob...); a.status != 401 || strings.Contains(a.body, "old") {
+			t.Errorf("bob reads %s: %d %s", path, a.status, a.body)
+		}
 	}
 	if text := r.log.String(); strings.Contains(text, ann[1][20:50]) {
 		t.Error("the log has a key")

@@ -48,6 +48,7 @@ const (
 	Cancelled    Class = "cancelled"
 	Removed      Class = "removed"
 	Stopped      Class = "stopped"
+	KeyEnded     Class = "key_ended"
 	Internal     Class = "internal"
 )
 
@@ -142,6 +143,8 @@ var classes = []Info{
 		"If the server is stopped, start it in the console, or restart Dragoman. If the server was restarted, it may already have executed the call that was running. Before you repeat this call, check whether the server has executed it."},
 	{Removed, "The server was removed from the configuration, or Dragoman is stopping.",
 		"If Dragoman is being restarted, repeat the call after the restart. If the server was removed, add it to the configuration again."},
+	{KeyEnded, "The API key with which the client came in was revoked or has expired while a call was running.",
+		"Use another key. Before you repeat the call, check whether the server has executed it."},
 	{Internal, "The failure does not belong to any other class.",
 		"Read `sentence`, which says what happened. If the failure looks like a bug in Dragoman, report the bug with `dragoman bug`."},
 }

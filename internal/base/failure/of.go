@@ -49,14 +49,14 @@ var words = map[string]Class{
 	"overloaded": Overloaded, "server_error": ServerError, "refused": Rejected, "not_ready": NotReady,
 	"no_common_version": WrongVersion, "pinned": WrongVersion, "bad_answer": ProtocolError, "echo": ProtocolError, "bad_response": ProtocolError,
 	"dialect": OtherProtocol, "stalled": Stalled, "too_large": TooLarge, "cut_off": CutOff, "session_lost": SessionLost,
-	"stopped": Stopped, "restarted": Stopped, "removed": Removed, "shutdown": Removed, "not_admitted": NotAdmitted, "auth": Unauthorized, "auth_required": Unauthorized,
+	"stopped": Stopped, "restarted": Stopped, "removed": Removed, "shutdown": Removed, "key_ended": KeyEnded, "not_admitted": NotAdmitted, "auth": Unauthorized, "auth_required": Unauthorized,
 	"dns": DNS, "tls": TLS, "connect": Unreachable, "link": CutOff, "unreachable": Unreachable, "exec": CannotStart,
 }
 
 // classify finds the class of a failure from its facts and its error.
 func (f *Facts) classify(err error) Class {
 	switch f.Cause {
-	case "session_lost", "cut_off", "removed", "shutdown", "cancelled", "stopped", "restarted":
+	case "session_lost", "cut_off", "removed", "shutdown", "cancelled", "stopped", "restarted", "key_ended":
 		return words[f.Cause]
 	}
 	if c := f.byStatus(); c != "" {

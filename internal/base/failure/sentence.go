@@ -273,6 +273,8 @@ func (f *Facts) sentence(err error, best string) saying {
 			return saying{sentence: who + " was restarted by an operator while the call was running", action: "before you repeat the call, check whether the server has executed it"}
 		}
 		return saying{sentence: strings.TrimSpace(who + " was stopped by an operator " + f.By), action: f.startAgain()}
+	case KeyEnded:
+		return saying{sentence: "the API key was revoked or has expired while the call to " + who + " was running", action: "use another key; before you repeat the call, check whether the server has executed it"}
 	case Removed:
 		return saying{sentence: who + " was removed from the configuration, or Dragoman is stopping"}
 	}

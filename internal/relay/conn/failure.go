@@ -74,6 +74,9 @@ func (c *Conn) failure(ctx context.Context, a *mcp.Attempt, err error) *mcp.Erro
 		e.Cause, e.Message, e.Origin = "cancelled", "the client disconnected before the answer arrived", mcp.FromClient
 	case ctx.Err() != nil:
 		e.Cause, e.Message = "shutdown", "the request ended before the answer arrived"
+		if why := mcp.EndedBy(ctx); why != nil && error(why) != mcp.ErrShutdown {
+			e.Cause, e.Message = why.Cause, why.Message
+		}
 	case errors.Is(context.Cause(c.life), ErrRemoved):
 		e.Cause, e.Message = "removed", ErrRemoved.Error()
 	case errors.Is(context.Cause(c.life), ErrStopped):

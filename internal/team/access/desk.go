@@ -58,6 +58,8 @@ func (w *Wish) Check() error {
 	switch {
 	case strings.TrimSpace(w.Name) == "" || len(w.Name) > maxName || strings.ContainsFunc(w.Name, func(r rune) bool { return r < ' ' }):
 		return Mistake(fmt.Sprintf("a key needs a name of 1 to %d bytes, without control characters", maxName))
+	case strings.Contains(w.Name, mark):
+		return Mistake("a key can't be the name of a key, because names are shown")
 	case w.Project == "":
 		return Mistake("a key needs a project")
 	case w.Role < identity.Caller || w.Role > identity.Admin:

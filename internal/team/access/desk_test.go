@@ -102,6 +102,7 @@ func TestWishes(t *testing.T) {
 		"no name":            func(w *Wish) { w.Name = " " },
 		"a long name":        func(w *Wish) { w.Name = strings.Repeat("x", maxName+1) },
 		"an odd name":        func(w *Wish) { w.Name = "a\nb" },
+		"a key as a name":    func(w *Wish) { w.Name = "my " + Text(NewID(), NewSecret()) },
 		"no project":         func(w *Wish) { w.Project = "" },
 		"no role":            func(w *Wish) { w.Role = 0 },
 		"an unknown role":    func(w *Wish) { w.Role = 9 },
