@@ -1,16 +1,20 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
-	"errors"
-	"path/filepath"
-
 	"github.com/dragoman-mcp/dragoman/internal/app/daemon"
+	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 	"github.com/dragoman-mcp/dragoman/internal/team/store"
 	"github.com/dragoman-mcp/dragoman/internal/team/vault"
 )
@@ -42,7 +46,7 @@ func houseError(err error) error {
 	return err
 }
 
-// houseFlags are the flags of the commands that show or change what a running serve stores of a project.
+// houseFlags are the flags of the commands that show or change what is stored of a project.
 type houseFlags struct {
 	runningFlags
 	project string
@@ -76,7 +80,8 @@ func (f *houseFlags) words() string {
 	return out
 }
 
-// with calls do with the running serve.
+// with calls do with the running serve. If none runs, or if its API is off because other machines can reach
+// it, do gets a serve of our own with the same database. A serve that runs follows the change.
 func (f *houseFlags) with(cmd *cobra.Command, w *world, do func(ctx context.Context, s *running) error) error {
 	ctx := cmd.Context()
 	s, err := locator{w.env}.running(ctx, &f.runningFlags)
@@ -86,10 +91,66 @@ func (f *houseFlags) with(cmd *cobra.Command, w *world, do func(ctx context.Cont
 	defer s.close()
 	err = do(ctx, s)
 	var bad *problemError
-	if errors.As(err, &bad) && bad.kind == "local-only" {
-		err = withHint(err, "run another `dragoman serve --listen 127.0.0.1:7399` that uses the same database, and name it with --listen: both follow the change")
+	var absent *absentError
+	if errors.As(err, &bad) && bad.kind == "local-only" || f.listen == "" && errors.As(err, &absent) {
+		err = f.alone(ctx, w, do)
 	}
 	return signalOr(ctx, err)
+}
+
+// alone calls do with a serve that has no servers, and that only this command can reach.
+func (f *houseFlags) alone(ctx context.Context, w *world, do func(ctx context.Context, s *running) error) error {
+	c := config.Default()
+	if err := f.useDatabase(ctx, w, c); err != nil {
+		return err
+	}
+	folder, err := os.MkdirTemp("", "dragoman-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(folder) }()
+	var serving sync.WaitGroup
+	defer serving.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ready, ended := make(chan string, 1), make(chan error, 1)
+	serving.Go(func() {
+		ended <- w.backend.Serve(ctx, daemon.ServeOptions{
+			Config: c, Listen: "127.0.0.1:0", KeyFolders: []string{folder}, NoConsole: true, Env: w.env, Version: version(),
+			Ready: func(endpoint string) { ready <- endpoint },
+		})
+	})
+	select {
+	case err := <-ended:
+		return houseError(err)
+	case endpoint := <-ready:
+		s, err := locator{w.env}.runningAt(strings.TrimSuffix(endpoint, "/mcp"))
+		if err != nil {
+			return err
+		}
+		defer s.close()
+		s.folders = []string{folder}
+		return do(ctx, s)
+	}
+}
+
+// useDatabase sets the database and the vault's key of a configuration to those that serve uses.
+func (f *houseFlags) useDatabase(ctx context.Context, w *world, c *config.Snapshot) error {
+	file := f.file
+	if at, _ := (locator{w.env}).locate(ctx, f.file, "--listen ADDR", false); at != nil {
+		file = cmp.Or(file, at.Config)
+	}
+	if path, found := w.env.configPath(file); found {
+		x, problems := w.env.open(path)
+		if x == nil {
+			return problems.Refusal(false)
+		}
+		c.Database, c.VaultKey = x.Database, x.VaultKey
+	}
+	if c.Database = cmp.Or(c.Database, houseFile()); c.Database == "" { // named, so that it must be usable
+		return withHint(errors.New("this user has no folder for data"), "set HOME, or dragoman.database in the configuration")
+	}
+	return nil
 }
 
 // change sends a change to the API, and decodes the answer. body is nil if there is none.

@@ -33,14 +33,15 @@ func newKeysCommand(w *world) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:         "keys [flags]",
 		Annotations: map[string]string{alsoRuns: "true"},
-		Short:       "List, make, rotate and revoke the API keys of a running \"dragoman serve\"",
-		Long: `List the API keys with which clients come in to a running "dragoman serve", or
+		Short:       "List, make, rotate and revoke the API keys of \"dragoman serve\"",
+		Long: `List the API keys with which clients come in to "dragoman serve", or
 make, rotate and revoke them. Clients on this machine need a key only if the
 configuration has "access: {loopback: keys}"; those of other machines always do.
 docs/access.md shows how clients send one.
 
 Only the user who started "dragoman serve" can do this. If several run, the
-command chooses as "dragoman status" does.`,
+command chooses as "dragoman status" does; if none runs, it opens the database
+itself, and the next one finds the keys.`,
 		Example: `  # List the keys.
   dragoman keys
 
@@ -61,7 +62,7 @@ func newKeysAddCommand(w *world) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "add NAME [flags]",
 		Short: "Make an API key and print it",
-		Long: `Make an API key and print it. This is the only time: a running "dragoman serve"
+		Long: `Make an API key and print it. This is the only time: "dragoman serve"
 keeps nothing from which the key could be made again. NAME is what you call it;
 use one for each person or program, so that you can revoke it alone.
 

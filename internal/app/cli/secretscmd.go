@@ -30,14 +30,15 @@ func newSecretsCommand(w *world) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:         "secrets [flags]",
 		Annotations: map[string]string{alsoRuns: "true"},
-		Short:       "List, set and remove the secrets of a running \"dragoman serve\"",
-		Long: `List the names of the secrets that a running "dragoman serve" keeps, or set and
+		Short:       "List, set and remove the secrets of \"dragoman serve\"",
+		Long: `List the names of the secrets that "dragoman serve" keeps, or set and
 remove them. They are values that servers need, such as tokens: the database has
 them sealed, and the configuration refers to them as ${secret:NAME}. No command
 and no page shows a value again.
 
 Only the user who started "dragoman serve" can do this. If several run, the
-command chooses as "dragoman status" does.`,
+command chooses as "dragoman status" does; if none runs, it opens the database
+itself, and the next one finds the secrets.`,
 		Example: `  # List the secrets.
   dragoman secrets
 

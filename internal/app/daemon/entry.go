@@ -46,7 +46,7 @@ func newEntry(ctx context.Context, o *ServeOptions, address string) (*entry, err
 		_, port, _ := net.SplitHostPort(address)
 		return nil, &Refused{
 			"other machines can reach " + strconv.Quote(address) + ", and nobody has an API key",
-			"make one while `dragoman serve` listens on 127.0.0.1:" + port + ", with `dragoman keys add NAME`; or let everybody in with dragoman.allowUnauthenticatedNetworkAccess: true if a firewall controls who can connect",
+			"make one with `dragoman keys add NAME`, listen on 127.0.0.1:" + port + ", or let everybody in with dragoman.allowUnauthenticatedNetworkAccess: true if a firewall controls who can connect",
 		}
 	}
 	return e, nil
