@@ -79,7 +79,7 @@ func TestTA11KeysOfAnotherProcess(t *testing.T) {
 	bob, _ := makeKey(t, desk, access.Wish{Name: "bob", Project: "default", Role: identity.Caller})
 	viewer, _ := makeKey(t, desk, access.Wish{Name: "viewer", Project: "default", Role: identity.Viewer})
 	foreign, _ := makeKey(t, desk, access.Wish{Name: "foreign", Project: "shop", Role: identity.Caller})
-	short, _ := makeKey(t, desk, access.Wish{Name: "short", Project: "default", Role: identity.Caller, Life: 3 * time.Second})
+	short, _ := makeKey(t, desk, access.Wish{Name: "short", Project: "default", Role: identity.Caller, Life: 8 * time.Second})
 	lists := func(who []string) answer { return r.modern("/mcp", "1", "tools/list", "", "", who...) }
 	soon(t, "the keys count", func() bool { return lists(short).status == 200 })
 	for name, x := range map[string]struct {
