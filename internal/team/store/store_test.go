@@ -238,7 +238,7 @@ func TestProcesses(t *testing.T) {
 		}
 		_ = c.Process.Kill()
 		_ = c.Wait()
-		if late > each/4 { // some, since this machine may be busy
+		if late >= each-1 { // all but the first; some may be, since this machine may be busy
 			t.Errorf("%d of %d changes came late", late, each)
 		}
 	})
