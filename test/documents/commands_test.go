@@ -52,6 +52,8 @@ var notRun = map[string]string{
 	"man ":                           "needs man",
 	"kill ":                          "the process is not known here",
 	"dragoman config check -c /etc/": "there is no such file here",
+	"dragoman keys revoke INQ":       "no key has this id here",
+	"claude ":                        "needs Claude Code",
 }
 
 // endless matches commands that run until they are stopped.
@@ -70,6 +72,7 @@ var statuses = []struct {
 	{"dragoman healthcheck --ready", 1},                 // no serve process is running
 	{"dragoman backup ", 1},                             // nothing is stored yet
 	{"dragoman server requirements --db postgres:", 1},  // no such database is running
+	{"dragoman secrets set github", 1},                  // nobody types a value
 }
 
 // less has additional arguments for commands that would take long or ask without them, by the beginning
@@ -225,6 +228,7 @@ func newPlace(t *testing.T, bin, play, url string) *place {
 	write(".cursor/mcp.json", `{"mcpServers":{"github":{"url":"https://mcp.example.com/mcp"},"files":{"command":"npx","args":["-y","@modelcontextprotocol/server-filesystem","/srv"]}}}`, 0o600)
 	write("mcp.json", `{"mcpServers":{"files":{"command":"npx","args":["-y","@modelcontextprotocol/server-filesystem","/srv"]}}}`, 0o600)
 	write(".codex/config.toml", "[mcp_servers.files]\ncommand = \"npx\"\nargs = [\"-y\", \"@modelcontextprotocol/server-filesystem\", \"/srv\"]\n", 0o600)
+	write("token.txt", "a token\n", 0o600)
 	write("issue.json", `{"title":"Bug"}`, 0o644)
 	write(".local/share/bash-completion/completions/README", "", 0o644)
 	for _, name := range []string{"server", "server-new"} {

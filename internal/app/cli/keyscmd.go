@@ -99,10 +99,10 @@ func newKeysRotateCommand(w *world) *cobra.Command {
 Its id, its name and what it may do stay. The key before works until the overlap
 ends, so that you have time to replace it everywhere.`,
 		Example: `  # Print a new key; the old one works for a week.
-  dragoman keys rotate ci --overlap 7d
+  dragoman keys rotate triage --overlap 7d
 
   # Somebody has seen the key: the old one ends at once.
-  dragoman keys rotate ci --overlap 0s`,
+  dragoman keys rotate triage --overlap 0s`,
 		Args:              c.oneArgument("the key's id or name", "dragoman keys rotate ci"),
 		RunE:              c.rotate,
 		ValidArgsFunction: cobra.NoFileCompletions,

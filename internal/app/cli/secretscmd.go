@@ -84,8 +84,7 @@ func newSecretsRemoveCommand(w *world) *cobra.Command {
 		Short: "Remove a secret",
 		Long: `Remove the secret NAME. Backups of the database still have it, so also replace
 the token itself if somebody may have seen it.`,
-		Example: `  dragoman secrets remove github
-  dragoman secrets remove github --project shop`,
+		Example:           `  dragoman secrets remove github`,
 		Args:              c.oneArgument("the secret's name", "dragoman secrets remove github"),
 		RunE:              c.remove,
 		ValidArgsFunction: cobra.NoFileCompletions,
