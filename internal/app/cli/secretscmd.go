@@ -84,7 +84,10 @@ func newSecretsRemoveCommand(w *world) *cobra.Command {
 		Short: "Remove a secret",
 		Long: `Remove the secret NAME. Backups of the database still have it, so also replace
 the token itself if somebody may have seen it.`,
-		Example:           `  dragoman secrets remove github`,
+		Example: `  dragoman secrets remove github
+
+  # Of the serve with another configuration.
+  dragoman secrets remove old -c team.yaml`,
 		Args:              c.oneArgument("the secret's name", "dragoman secrets remove github"),
 		RunE:              c.remove,
 		ValidArgsFunction: cobra.NoFileCompletions,
