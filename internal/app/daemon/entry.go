@@ -16,7 +16,7 @@ import (
 // entry says who may come in. Its gate has the keys of the store.
 type entry struct {
 	gate *access.Gate
-	desk *access.Desk // nil if there is no store
+	desk *access.Desk
 	log  *slog.Logger
 }
 
@@ -32,11 +32,7 @@ func (e *Refused) Error() string { return e.Text }
 // the address, its clients need keys, so somebody must have one.
 func newEntry(ctx context.Context, o *ServeOptions, address string) (*entry, error) {
 	local := isLocal(address)
-	e := &entry{gate: access.NewGate(o.Open || local && !o.Config.Access.LoopbackKeys), log: o.Log}
-	if o.safe == nil {
-		return e, nil
-	}
-	e.desk = access.NewDesk(o.safe)
+	e := &entry{gate: access.NewGate(o.Open || local && !o.Config.Access.LoopbackKeys), desk: access.NewDesk(o.safe), log: o.Log}
 	keys, err := e.desk.Keys(ctx)
 	if err != nil {
 		return nil, err
