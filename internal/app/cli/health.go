@@ -175,7 +175,13 @@ func (c *listCommand) routes(ctx context.Context, file *opened) (route func(conf
 	} else {
 		c.tell("starting the servers, because no running serve is used: %s", why)
 	}
-	route = func(s config.Server) (config.Server, *serveReport) { return behindServe(s, base, &serving) }
+	route = func(s config.Server) (config.Server, *serveReport) {
+		through, report := behindServe(s, base, &serving)
+		if report != nil {
+			through = locator{c.env}.withKey(ctx, through, base)
+		}
+		return through, report
+	}
 	starts := func(s config.Server) bool {
 		_, known := route(s)
 		return known == nil && !s.Disabled

@@ -105,6 +105,9 @@ func TestKeysCommand(t *testing.T) {
 	if code, out, said := u.run("keys"); code != exitOK || out != "" || !strings.Contains(said, "`dragoman keys add NAME` makes one") {
 		t.Errorf("no keys: %d %s%s", code, out, said)
 	}
+	if code, out, said := u.run("list", "--json"); code != exitOK || !strings.Contains(out, `"via": "serve"`) {
+		t.Errorf("list through a serve whose clients need keys: %d %s%s", code, out, said)
+	}
 	code, ci, said := u.run("keys", "add", "ci", "--server", "a")
 	if code != exitOK || !keyLine.MatchString(ci) || !strings.Contains(said, "Authorization: Bearer") || !strings.Contains(said, "dragoman keys revoke "+ci[5:17]) || strings.Contains(said, ci[20:40]) {
 		t.Fatalf("add: %d %s%s", code, out(ci), said)

@@ -138,7 +138,7 @@ func (c *client) itemsOfServe(ctx context.Context, kind string) [][]byte {
 		return nil
 	}
 	session, err := c.backend.Connect(ctx, daemon.ConnectOptions{
-		Server: through, Log: slog.New(slog.DiscardHandler), Progress: func(string, string) {}, Version: version(),
+		Server: locator{c.env}.withKey(ctx, through, base), Log: slog.New(slog.DiscardHandler), Progress: func(string, string) {}, Version: version(),
 	})
 	if err != nil {
 		return nil

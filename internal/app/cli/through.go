@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -87,7 +88,7 @@ func (c *client) throughServe(ctx context.Context, s config.Server, file *opened
 		if why == "" {
 			if through, ok := endpointOf(s, base, &status); ok {
 				c.tell("using the running serve at %s", base)
-				return through, true, nil
+				return locator{c.env}.withKey(ctx, through, base), true, nil
 			}
 			why = "the running serve does not have the server"
 		}
@@ -110,6 +111,20 @@ func endpointOf(s config.Server, base string, r *admin.Report) (config.Server, b
 		}
 	}
 	return s, false
+}
+
+// withKey adds the key of the serve process at base to what reaches a server through it, if the process has
+// proved that it is the user's. It needs the key if its clients need one.
+func (l locator) withKey(ctx context.Context, s config.Server, base string) config.Server {
+	run, err := l.runningAt(base)
+	if err != nil {
+		return s
+	}
+	defer run.close()
+	if at, key := run.proven(ctx); key != "" && at.base == base {
+		s.Header = append(slices.Clone(s.Header), config.Field{Name: "Authorization", Value: config.NewSecret("Bearer " + key)})
+	}
+	return s
 }
 
 // servedFailure returns the failure of a server that the command uses through a serve process. It
@@ -172,7 +187,7 @@ func (c *client) findElsewhere(ctx context.Context, err error) (config.Server, e
 	switch _, hasFile := c.env.configPath(""); {
 	case len(found) == 1:
 		c.tell("using the running serve at %s", c.foundAt)
-		return found[0], nil
+		return locator{c.env}.withKey(ctx, found[0], c.foundAt), nil
 	case len(found) > 1:
 		return config.Server{}, usagef("write its URL instead of the name: "+strings.Join(lines, " or "), "several running serves have a server named %q", c.where.target)
 	case len(names) > 0 && !hasFile:

@@ -333,6 +333,9 @@ func newDaemon(o ServeOptions, e *entry, local bool) *daemon {
 		Off: consoleOff(&o, local), Access: d.admin.Access(), Source: d.admin, Add: d.admin, Config: d.project.Current, Clients: d.project.ClientReports, Operate: d.project.Operate, Events: d.events, DemoClients: o.DemoClients, Log: o.Log,
 		Program: o.Program, Path: o.Path, Machine: clientfile.Machine{OS: goruntime.GOOS, Env: o.Env},
 	})
+	if local {
+		e.gate.Own(d.admin.Access().Key())
+	}
 	if local && consoleOff(&o, local) == "" {
 		d.guard.Own(d.admin.Access().Name(), admin.NamePaths...)
 		d.guard.Explain(d.console.ServeFormer)

@@ -104,6 +104,24 @@ func TestGate(t *testing.T) {
 	}
 }
 
+// TestOwn checks that the key of the process lets in the local user at an address that needs keys, and that
+// an empty one lets in nobody.
+func TestOwn(t *testing.T) {
+	g := NewGate(false)
+	for _, headers := range [][]string{{"Authorization", "Bearer own"}, {"Authorization", "Bearer "}, {"X-API-Key", ""}} {
+		if who, err := g.Principal(request("/mcp", headers...)); err == nil {
+			t.Errorf("without a key of the process, %q is %v", headers, who)
+		}
+	}
+	g.Own("own")
+	if who, err := g.Principal(request("/mcp", "Authorization", "Bearer own")); who != identity.Local || err != nil {
+		t.Errorf("the user of the process is %v, %v", who, err)
+	}
+	if who, err := g.Principal(request("/mcp", "Authorization", "Bearer owN")); err == nil {
+		t.Errorf("another one is %v", who)
+	}
+}
+
 // TestWho checks the principals of keys: a person's key acts as the person, and each key has a seat of
 // its own, also after a rotation.
 func TestWho(t *testing.T) {
