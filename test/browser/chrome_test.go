@@ -353,7 +353,7 @@ func (p *tab) try(js string, out any) error {
 			Exception struct{ Description string }
 		}
 	}
-	if err := p.c.call(p.t.Context(), p.session, "Runtime.evaluate", object{"expression": js, "awaitPromise": true, "returnByValue": true}, &got); err != nil {
+	if err := p.c.call(p.t.Context(), p.session, "Runtime.evaluate", object{"expression": js, "awaitPromise": true, "returnByValue": true, "userGesture": true}, &got); err != nil {
 		return err
 	}
 	if x := got.ExceptionDetails; x != nil {
@@ -378,11 +378,18 @@ func eval[T any](p *tab, js string) (v T) {
 // meantime.
 func (p *tab) wait(what, js string) {
 	p.t.Helper()
+	await[bool](p, what, "Promise.resolve("+js+").then((v) => !!v || null)")
+}
+
+// await waits until an expression has a value that isn't null, and returns the value. The page may reload
+// in the meantime.
+func await[T any](p *tab, what, js string) T {
+	p.t.Helper()
 	var err error
 	for end := time.Now().Add(patience); time.Now().Before(end); {
-		var ok bool
-		if err = p.try("Promise.resolve("+js+").then((v) => !!v)", &ok); err == nil && ok {
-			return
+		var v *T
+		if err = p.try(js, &v); err == nil && v != nil {
+			return *v
 		}
 		if errors.Is(err, io.ErrUnexpectedEOF) {
 			break
@@ -392,6 +399,7 @@ func (p *tab) wait(what, js string) {
 	var text string
 	_ = p.try(`location.href + "\n" + document.body.innerText`, &text)
 	p.t.Fatalf("waited for: %s\n%s (%v)\n%.3000s", what, js, err, text)
+	panic("unreachable")
 }
 
 // keys are the keys that press knows by name.
@@ -449,22 +457,18 @@ func (p *tab) write(text string) {
 	p.do("Input.insertText", object{"text": text}, nil)
 }
 
-// click clicks the middle of the element that js returns, with the mouse. It fails the test if
-// another element covers this one.
+// click clicks the element that js returns. It waits until there is such an element, and fails the test if
+// another one covers its middle. All of it is one step of the page, so no update can move the element
+// between the look and the click, as it could with the events of a mouse.
 func (p *tab) click(js string) {
 	p.t.Helper()
-	p.wait("something to click", "("+js+")?.checkVisibility()")
-	at := eval[struct {
-		X, Y float64
-		Over string
-	}](p, `(() => { const e = `+js+`; e.scrollIntoView({ block: "center", behavior: "instant" }); const r = e.getClientRects()[0];
-		const x = r.left + r.width / 2, y = r.top + r.height / 2, o = document.elementFromPoint(x, y);
-		return { x, y, over: e === o || e.contains(o) || o?.contains(e) ? "" : o?.outerHTML.slice(0, 300) ?? "nothing" } })()`)
-	if at.Over != "" {
-		p.t.Fatalf("cannot click %s: this is in front of it: %s", js, at.Over)
-	}
-	for _, kind := range []string{"mousePressed", "mouseReleased"} {
-		p.do("Input.dispatchMouseEvent", object{"type": kind, "x": at.X, "y": at.Y, "button": "left", "clickCount": 1}, nil)
+	over := await[string](p, "something to click", `(() => { const e = `+js+`; if (!e?.checkVisibility()) return null;
+		e.scrollIntoView({ block: "center", behavior: "instant" });
+		const r = e.getClientRects()[0], o = document.elementFromPoint(r.left + r.width / 2, r.top + r.height / 2);
+		if (e !== o && !e.contains(o) && !o?.contains(e)) return o?.outerHTML.slice(0, 300) ?? "nothing";
+		e.focus({ preventScroll: true }); e.click(); return ""; })()`)
+	if over != "" {
+		p.t.Fatalf("cannot click %s: this is in front of it: %s", js, over)
 	}
 }
 

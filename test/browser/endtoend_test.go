@@ -69,7 +69,8 @@ func (r *rig) endToEnd(t *testing.T) {
 	p.wait("the field", `document.activeElement?.id === "snip"`)
 	p.paste(string(snippet))
 	click(button("Start and test"))
-	p.wait("the handshake", `document.querySelector(".trace .end")?.textContent.includes("2025-11-25")`)
+	// When the test of the server has ended, the page loads itself again: it is the one with the button to save.
+	p.wait("the handshake", `document.querySelector(".trace .end")?.textContent.includes("2025-11-25") && document.querySelector("button[value=keep]")`)
 	if text := eval[string](p, `document.querySelector(".trace").innerText`); !strings.Contains(text, "initialize") {
 		t.Errorf("the trace of the handshake is\n%s", text)
 	}
