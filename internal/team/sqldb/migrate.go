@@ -21,6 +21,10 @@ func (d *DB) migrate(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
+	d.check = func(t *Tx) error {
+		_, err := t.known(o.Name, len(names))
+		return err
+	}
 	var version int
 	look := func(t *Tx) (err error) {
 		version, err = t.version(o, len(names))
@@ -83,8 +87,14 @@ func (t *Tx) version(o Options, newest int) (int, error) {
 	case !ours:
 		return 0, nil
 	}
+	return t.known(o.Name, newest)
+}
+
+// known returns the version of the tables of a database that has some, and an *Error if it isn't one from
+// 1 to newest. name is that of Options.
+func (t *Tx) known(name string, newest int) (int, error) {
 	var text string
-	if err := t.Row("SELECT value FROM "+o.Name+" WHERE name = 'schema'", nil, &text); err != nil {
+	if err := t.Row("SELECT value FROM "+name+" WHERE name = 'schema'", nil, &text); err != nil {
 		return 0, err
 	}
 	version, err := strconv.Atoi(text)

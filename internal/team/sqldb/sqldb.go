@@ -48,6 +48,7 @@ type DB struct {
 	e     *engine
 	lost  func(error)                   // see Options
 	base  *sql.Conn                     // keeps a database in memory; otherwise nil
+	check func(*Tx) error               // is called at the beginning of each change; set by migrate
 	turn  chan struct{}                 // a lock: contains one value while a change runs
 	heard atomic.Pointer[chan struct{}] // closed when this DB has made a change that has a number
 
@@ -168,11 +169,19 @@ func (d *DB) checkpoint() {
 // called several times, since we try again for up to 15 s if another transaction was in the way; the
 // last call counts.
 //
+// If a newer version of the program has updated the tables since Open, the error is the *Error that Open
+// would return now, and change isn't called: this version doesn't know what its change would have to look like.
+//
 // Changes of one DB are made one after the other. While Write waits for its turn, it returns if ctx
 // ends. After that it ignores ctx and takes 30 s at most, so that the caller always learns whether the
 // change was made.
 func (d *DB) Write(ctx context.Context, change func(*Tx) error) error {
-	return d.write(ctx, patience, change)
+	return d.write(ctx, patience, func(t *Tx) error {
+		if err := d.check(t); err != nil {
+			return err
+		}
+		return change(t)
+	})
 }
 
 func (d *DB) write(ctx context.Context, most time.Duration, change func(*Tx) error) error {

@@ -460,3 +460,20 @@ func TestBackup(t *testing.T) {
 		}
 	}
 }
+
+// TestOlderProcess keeps a database open while a newer version updates its tables. The older one must change
+// nothing from then on, and can still read.
+func TestOlderProcess(t *testing.T) {
+	both(t, func(t *testing.T, where string, o Options) {
+		older := open(t, where, o)
+		if _, err := add(t.Context(), older); err != nil {
+			t.Fatal(err)
+		}
+		open(t, where, app(2, o.Schema))
+		_, err := add(t.Context(), older)
+		says(t, err, older.Name(), "the database DB has schema version 2, and this dragoman knows versions up to 1 / use a newer dragoman, or another database")
+		if n := count(t, older, "FROM notes"); n != 1 {
+			t.Errorf("there are %d notes", n)
+		}
+	})
+}
