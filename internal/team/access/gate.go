@@ -58,47 +58,66 @@ var (
 // An address with many wrong keys gets 429. A right key is accepted even then: it can't be guessed, and
 // its owner may share the address with a program whose key has expired.
 func (g *Gate) Principal(r *http.Request) (*identity.Principal, error) {
+	text, err := g.credential(r)
+	switch {
+	case err != nil:
+		return nil, err
+	case text == "" && !g.open:
+		return nil, errNoKey
+	case text == "":
+		return identity.Local, nil
+	case g.own != "" && subtle.ConstantTimeCompare([]byte(text), []byte(g.own)) == 1:
+		return identity.Local, nil
+	case g.open && !looksLikeKey(text):
+		return identity.Local, nil // meant for a server, or left over
+	}
+	return g.find(r, text)
+}
+
+// Visitor returns whose API key a request has, or a *httpdoor.Denied, by the rules of Principal. It returns nil
+// without an error if the request has none: unlike Principal, it takes nobody for the local user, however
+// open the gate is. A bearer token that isn't an API key is left to who asks, since it may be the key of
+// this process; that is only where the gate has one, see Own.
+func (g *Gate) Visitor(r *http.Request) (*identity.Principal, error) {
+	text, err := g.credential(r)
+	if err != nil || text == "" || g.own != "" && !looksLikeKey(text) {
+		return nil, err
+	}
+	return g.find(r, text)
+}
+
+// credential returns the text of the only credential of a request that may be an API key. It is "" if there
+// is none.
+func (g *Gate) credential(r *http.Request) (text string, err error) {
 	if strings.Contains(r.URL.RawQuery, mark) || strings.Contains(r.URL.RawQuery, "%") && queryHasKey(r) {
 		r.URL.RawQuery = ""
 		r.RequestURI = r.URL.RequestURI()
-		return nil, g.wrong(r, errQuery)
+		return "", g.wrong(r, errQuery)
 	}
 	bearer, header := r.Header["Authorization"], r.Header["X-Api-Key"]
-	var text string
 	switch {
 	case len(bearer)+len(header) > 1:
-		return nil, errTwice
+		return "", errTwice
 	case len(header) == 1:
 		text = header[0]
 	case len(bearer) == 1:
 		scheme, value, _ := strings.Cut(bearer[0], " ")
 		if !strings.EqualFold(scheme, "Bearer") {
-			return g.nobody()
+			return "", nil
 		}
 		if text = strings.TrimLeft(value, " "); text == "" && !g.open {
-			return nil, errShape
+			return "", errShape
 		}
-	default:
-		return g.nobody()
 	}
-	if g.own != "" && subtle.ConstantTimeCompare([]byte(text), []byte(g.own)) == 1 {
-		return identity.Local, nil
-	}
-	if g.open && !looksLikeKey(text) {
-		return identity.Local, nil // meant for a server, or left over
-	}
+	return text, nil
+}
+
+// find returns who has the key with a text, in answer to r.
+func (g *Gate) find(r *http.Request, text string) (*identity.Principal, error) {
 	if x := g.keys.Load().find(text, time.Now()); x != nil {
 		return &x.who, nil
 	}
 	return nil, g.wrong(r, errWrongKey)
-}
-
-// nobody answers for a request without a credential that we know.
-func (g *Gate) nobody() (*identity.Principal, error) {
-	if g.open {
-		return identity.Local, nil
-	}
-	return nil, errNoKey
 }
 
 // wrong counts a wrong credential. It returns why, or that the address has sent too many.

@@ -24,6 +24,9 @@ type Key struct {
 	OldUntil time.Time
 }
 
+// InForce reports whether the key has not expired.
+func (k *Key) InForce(now time.Time) bool { return k.Until.IsZero() || now.Before(k.Until) }
+
 // Keys are the keys in force. They are immutable. The zero value has no keys.
 type Keys struct {
 	mac  MACKey
@@ -67,7 +70,7 @@ func (k *Keys) find(text string, now time.Time) *known {
 	is := subtle.ConstantTimeCompare(sum[:], x.Sum[:]) == 1
 	was := subtle.ConstantTimeCompare(sum[:], x.OldSum[:]) == 1
 	switch {
-	case !exists, !is && !was, !x.Until.IsZero() && !now.Before(x.Until), !is && !now.Before(x.OldUntil):
+	case !exists, !is && !was, !x.InForce(now), !is && !now.Before(x.OldUntil):
 		return nil
 	}
 	return x
@@ -90,7 +93,7 @@ func (k *Keys) Of(who *identity.Principal) *Key {
 func (k *Keys) InForce(now time.Time) (seats map[string]bool, next time.Time) {
 	seats = make(map[string]bool, len(k.byID))
 	for _, x := range k.byID {
-		if !x.Until.IsZero() && !now.Before(x.Until) {
+		if !x.InForce(now) {
 			continue
 		}
 		seats[x.who.Seat] = true
