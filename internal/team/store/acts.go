@@ -39,10 +39,16 @@ func (t *Tx) did(action, kind, name string) error {
 		err = t.t.Exec("DELETE FROM acts WHERE seq <= ?", seq-keptActs)
 	}
 	if err == nil {
-		_, err = t.t.Take(kind)
+		err = t.changed(action, kind, name)
 	}
+	return err
+}
+
+// changed says to the snapshots of all processes that an object has changed, without an act.
+func (t *Tx) changed(action, kind, name string) error {
+	_, err := t.t.Take(kind)
 	if err == nil {
-		err = t.t.Changed(object, action)
+		err = t.t.Changed(kind+":"+name, action)
 	}
 	return err
 }

@@ -13,9 +13,11 @@ type Snapshot struct {
 	replaced chan struct{}
 	counters map[string]int64 // the number of changes of each kind, and "changes", that of all
 
-	house   map[string][]byte
-	secrets map[secretID]Secret
-	keys    map[string]Key
+	house    map[string][]byte
+	secrets  map[secretID]Secret
+	keys     map[string]Key
+	people   map[string]Person
+	sessions map[string]Session
 }
 
 // Replaced returns a channel that is closed when the store has a newer snapshot.
@@ -30,6 +32,8 @@ var kinds = [...]struct {
 	{houseKind, readHouse},
 	{secretKind, readSecrets},
 	{keyKind, readKeys},
+	{personKind, readPeople},
+	{sessionKind, readSessions},
 }
 
 // next returns the snapshot that follows s, or nil if nothing has changed. Kinds of which nothing has

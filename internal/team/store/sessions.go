@@ -1,0 +1,99 @@
+package store
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/team/sqldb"
+)
+
+const sessionKind = "session"
+
+// Session is a browser's session of a person.
+type Session struct {
+	ID     string
+	Sum    []byte
+	Person string // the person's id
+	Until  time.Time
+
+	Began time.Time // set by the store
+	Seen  string    // the day, in UTC, on which the session was last used, such as 2026-12-01; see Tx.SeeSession
+}
+
+// Sessions returns all sessions, also expired ones, sorted by time.
+func (s *Snapshot) Sessions() []Session {
+	return slices.SortedFunc(maps.Values(s.sessions), func(a, b Session) int {
+		return cmp.Or(a.Began.Compare(b.Began), cmp.Compare(a.ID, b.ID))
+	})
+}
+
+// beginSession adds a session, and forgets those that have expired.
+func (t *Tx) beginSession(x Session) error {
+	// The texts have the order of the times, but for fractions of a second.
+	if err := t.t.Exec("DELETE FROM sessions WHERE until <= ?", textOf(time.Now().Truncate(time.Second))); err != nil {
+		return err
+	}
+	err := t.t.Exec("INSERT INTO sessions (id, sum, person, began, until, seen) VALUES (?, ?, ?, ?, ?, ?)",
+		x.ID, x.Sum, x.Person, t.t.Now, textOf(x.Until), t.t.Now[:len(time.DateOnly)])
+	if err != nil {
+		return err
+	}
+	return t.did("began", sessionKind, x.Person+"/"+x.ID)
+}
+
+// SeeSession notes that a session was used today. This is no act.
+func (t *Tx) SeeSession(id string) error {
+	if err := t.t.Exec("UPDATE sessions SET seen = ? WHERE id = ?", t.t.Now[:len(time.DateOnly)], id); err != nil {
+		return err
+	}
+	return t.changed("seen", sessionKind, id)
+}
+
+// EndSession ends a session of a person, and reports whether there was one.
+func (t *Tx) EndSession(person, id string) (bool, error) {
+	const where = "FROM sessions WHERE id = ? AND person = ?"
+	n, err := t.t.Count(where, id, person)
+	if err != nil || n == 0 {
+		return false, err
+	}
+	if err := t.t.Exec("DELETE "+where, id, person); err != nil {
+		return false, err
+	}
+	return true, t.did("ended", sessionKind, person+"/"+id)
+}
+
+// EndSessions ends all sessions of a person, and makes an open invitation useless. It returns the number of
+// sessions.
+func (t *Tx) EndSessions(person string) (n int, err error) {
+	if n, err = t.t.Count("FROM sessions WHERE person = ?", person); err != nil {
+		return 0, err
+	}
+	for _, q := range []string{"DELETE FROM sessions WHERE person = ?", "DELETE FROM invitations WHERE person = ?"} {
+		if err := t.t.Exec(q, person); err != nil {
+			return 0, err
+		}
+	}
+	if err := t.did("signed out", personKind, person); err != nil {
+		return 0, err
+	}
+	return n, t.changed("ended", sessionKind, person)
+}
+
+func readSessions(t *sqldb.Tx, into *Snapshot) error {
+	into.sessions = map[string]Session{}
+	return t.Each(func(scan func(...any) error) error {
+		var x Session
+		var began, until string
+		err := scan(&x.ID, &x.Sum, &x.Person, &began, &until, &x.Seen)
+		if err == nil {
+			x.Began, err = moment(began)
+		}
+		if err == nil {
+			x.Until, err = moment(until)
+		}
+		into.sessions[x.ID] = x
+		return err
+	}, "SELECT id, sum, person, began, until, seen FROM sessions")
+}
