@@ -151,18 +151,18 @@ func (d *Desk) change(ctx context.Context, actor string, f func(*store.Tx) (bool
 	})
 }
 
-// errNoMAC says that the store has keys, but not what their sums were made with.
-var errNoMAC = errors.New("the key for the hashes of the API keys is missing in the database, so nobody can use them")
+// errNoMAC says that the store has keys or people, but not what their sums were made with.
+var errNoMAC = errors.New("the key for the hashes of API keys and sessions is missing in the database, so nobody can use them")
 
 // mac returns the key for the sums. It lies sealed in the store, so that it outlives a rotation of the
-// vault's key. The first who makes a key makes it; with keys, it is never made anew.
+// vault's key. The first who makes a key or invites somebody makes it; after that, it is never made anew.
 func (d *Desk) mac(ctx context.Context, actor string) (k MACKey, err error) {
 	if have := d.known.Load(); have != nil {
 		return *have, nil
 	}
 	value, ok, err := d.safe.OfHouse(ctx, macName)
 	if err == nil && !ok {
-		if len(d.safe.Store().Snapshot().Keys()) > 0 {
+		if now := d.safe.Store().Snapshot(); len(now.Keys())+len(now.People()) > 0 {
 			return MACKey{}, errNoMAC
 		}
 		x := NewSecret()

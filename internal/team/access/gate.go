@@ -13,10 +13,12 @@ import (
 
 // Gate says who has sent a request. Create one with [NewGate]. It is safe for concurrent use.
 type Gate struct {
-	open  bool
-	own   string // see Own
-	keys  atomic.Pointer[Keys]
-	tries *tries
+	open bool
+	own  string // see Own
+	keys atomic.Pointer[Keys]
+	// people are those in force; see Roster.Refresh.
+	people atomic.Pointer[People]
+	tries  *tries
 }
 
 // NewGate returns a gate without keys. If open is true, who has no credential is the local user, which
@@ -24,6 +26,7 @@ type Gate struct {
 func NewGate(open bool) *Gate {
 	g := &Gate{open: open, tries: newTries()}
 	g.keys.Store(&Keys{})
+	g.people.Store(&People{})
 	return g
 }
 
@@ -46,6 +49,7 @@ const (
 var (
 	errNoKey    = &httpdoor.Denied{Challenge: challengeNone, Reason: "this endpoint needs an API key: send it as \"Authorization: Bearer KEY\" or in the header X-API-Key"}
 	errWrongKey = &httpdoor.Denied{Challenge: challengeWrong, Reason: "this API key is unknown, expired or revoked; ask for a new one"}
+	errNoRole   = &httpdoor.Denied{Challenge: challengeWrong, Reason: "the person whom this API key acts for may not use it any more; ask an admin of the project"}
 	errQuery    = &httpdoor.Denied{Challenge: challengeWrong, Reason: "an API key must not stand in the URL, where logs keep it: send it in a header, and have this one replaced"}
 	errTwice    = &httpdoor.Denied{Status: http.StatusBadRequest, Reason: "the request has several credentials: send one, either in Authorization or in X-API-Key"}
 	errShape    = &httpdoor.Denied{Status: http.StatusBadRequest, Reason: "the header Authorization is malformed: send \"Bearer\", a space and the API key"}
@@ -114,10 +118,14 @@ func (g *Gate) credential(r *http.Request) (text string, err error) {
 
 // find returns who has the key with a text, in answer to r.
 func (g *Gate) find(r *http.Request, text string) (*identity.Principal, error) {
-	if x := g.keys.Load().find(text, time.Now()); x != nil {
-		return &x.who, nil
+	x := g.keys.Load().find(text, time.Now())
+	switch {
+	case x == nil:
+		return nil, g.wrong(r, errWrongKey)
+	case g.people.Load().bars(&x.Key):
+		return nil, errNoRole // it is a right key, so nobody has guessed it
 	}
-	return nil, g.wrong(r, errWrongKey)
+	return &x.who, nil
 }
 
 // wrong counts a wrong credential. It returns why, or that the address has sent too many.

@@ -9,15 +9,34 @@ import (
 // localRoles are all roles: each of viewer, operator and admin includes the one before.
 var localRoles = []identity.Role{identity.Caller, identity.Admin}
 
-// Roles returns the roles that who has now in a project: a key has its own, in the project that it was
-// made for. The local user has them all, so who asks must know that nobody else can be the local user
+// Roles returns the roles that who has now in a project: a person has those that were given to them, and a key
+// has its own in the project that it was made for, or less if it acts for a person who has less. The local user has them all, so who asks must know that nobody else can be the local user
 // there; [Gate.Visitor] never says so.
 func (g *Gate) Roles(who *identity.Principal, project string) []identity.Role {
 	if who == identity.Local {
 		return localRoles
 	}
 	if k := g.keys.Load().Of(who); k != nil && k.Project == project && k.InForce(time.Now()) {
-		return []identity.Role{k.Role}
+		if r := g.people.Load().role(k); r != 0 {
+			return []identity.Role{r}
+		}
+		return nil
+	}
+	if p := g.people.Load(); p.of(who) != nil {
+		return p.roles(who.Subject, project)
 	}
 	return nil
+}
+
+// Seats returns the seats of the keys that let somebody in now, and when the first of them expires, which is
+// zero if none will.
+func (g *Gate) Seats(now time.Time) (seats map[string]bool, next time.Time) {
+	k, p := g.keys.Load(), g.people.Load()
+	seats, next = k.InForce(now)
+	for _, x := range k.byID {
+		if p.bars(&x.Key) {
+			delete(seats, x.who.Seat)
+		}
+	}
+	return seats, next
 }

@@ -119,10 +119,7 @@ func (t *Tx) Accept(sum []byte, s Session) (bool, error) {
 // RemovePerson removes a person with all that is theirs: roles, invitation, sessions, and the keys that act
 // for them. It reports whether there was such a person.
 func (t *Tx) RemovePerson(id string) (bool, error) {
-	if is, err := t.isPerson(id); !is || err != nil {
-		return false, err
-	}
-	if _, err := t.EndSessions(id); err != nil {
+	if _, there, err := t.EndSessions(id); !there || err != nil {
 		return false, err
 	}
 	keys, err := sqldb.All(t.t, func(scan func(...any) error) (key string, err error) {

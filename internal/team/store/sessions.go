@@ -65,20 +65,23 @@ func (t *Tx) EndSession(person, id string) (bool, error) {
 }
 
 // EndSessions ends all sessions of a person, and makes an open invitation useless. It returns the number of
-// sessions.
-func (t *Tx) EndSessions(person string) (n int, err error) {
+// sessions, and whether there is such a person.
+func (t *Tx) EndSessions(person string) (n int, there bool, err error) {
+	if there, err = t.isPerson(person); !there || err != nil {
+		return 0, false, err
+	}
 	if n, err = t.t.Count("FROM sessions WHERE person = ?", person); err != nil {
-		return 0, err
+		return 0, true, err
 	}
 	for _, q := range []string{"DELETE FROM sessions WHERE person = ?", "DELETE FROM invitations WHERE person = ?"} {
 		if err := t.t.Exec(q, person); err != nil {
-			return 0, err
+			return 0, true, err
 		}
 	}
 	if err := t.did("signed out", personKind, person); err != nil {
-		return 0, err
+		return 0, true, err
 	}
-	return n, t.changed("ended", sessionKind, person)
+	return n, true, t.changed("ended", sessionKind, person)
 }
 
 func readSessions(t *sqldb.Tx, into *Snapshot) error {

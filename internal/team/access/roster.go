@@ -1,0 +1,230 @@
+package access
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
+	"github.com/dragoman-mcp/dragoman/internal/team/store"
+)
+
+// Roster invites people, lets them in, gives them roles and removes them. It is safe for concurrent use.
+type Roster struct {
+	desk *Desk
+	gate *Gate
+
+	mu    sync.Mutex
+	turn  sync.Mutex        // held while the gate gets other people, so that it never gets older ones
+	noted map[string]string // the sessions that See has noted, with the day
+}
+
+// NewRoster returns a roster that keeps people where a desk keeps its keys, and tells a gate of each change.
+func NewRoster(d *Desk, g *Gate) *Roster {
+	return &Roster{desk: d, gate: g, noted: map[string]string{}}
+}
+
+// How long people can use what they have.
+const (
+	InvitationLife = 7 * 24 * time.Hour
+	SessionLife    = 30 * 24 * time.Hour
+)
+
+// Errors about people.
+const (
+	ErrNoPerson  = Mistake("nobody has this id")
+	ErrNameTaken = Mistake("somebody has this name already")
+	ErrNoLink    = Mistake("this invitation was used, has expired, or was never made")
+)
+
+// CheckName returns a Mistake if nobody can have a name.
+func CheckName(name string) error {
+	const most = 64
+	odd := func(r rune) bool { return !unicode.IsPrint(r) } // also line breaks, and what turns the direction of text
+	switch {
+	case name == "" || len(name) > most || strings.TrimSpace(name) != name || !utf8.ValidString(name) || strings.ContainsFunc(name, odd):
+		return Mistake(fmt.Sprintf("a person needs a name of 1 to %d bytes, without control characters and without spaces around it", most))
+	case strings.HasPrefix(name, "-") || strings.Contains(name, ":") || strings.Contains(name, mark):
+		return Mistake("a person's name can't begin with -, and can't have a colon or an API key in it")
+	case strings.EqualFold(name, identity.Local.Subject) || strings.EqualFold(name, Me):
+		return Mistake(fmt.Sprintf("nobody can be named %s or %s, which is the user who runs dragoman", identity.Local.Subject, Me))
+	}
+	return nil
+}
+
+// Me is what people call themselves where a name is asked for.
+const Me = "me"
+
+// People returns the people in force.
+func (r *Roster) People() *People { return r.gate.people.Load() }
+
+// Refresh makes the people of the store's snapshot those in force. If there are none, it needs no vault. If
+// it fails, nobody is in force.
+func (r *Roster) Refresh(ctx context.Context) error {
+	r.turn.Lock()
+	defer r.turn.Unlock()
+	now := r.desk.safe.Store().Snapshot()
+	if len(now.People()) == 0 {
+		r.gate.people.Store(&People{})
+		return nil
+	}
+	mac, err := r.desk.mac(ctx, "")
+	if err != nil {
+		r.gate.people.Store(&People{})
+		return err
+	}
+	r.gate.people.Store(newPeople(newPeopleMACs(mac), now))
+	return nil
+}
+
+// change makes a change of the store, and tells the gate. If there is nobody with the id that the change
+// is about, the error is ErrNoPerson.
+func (r *Roster) change(ctx context.Context, actor string, f func(*store.Tx) (bool, error)) error {
+	err := r.desk.change(ctx, actor, f)
+	if errors.Is(err, ErrNoKey) {
+		return ErrNoPerson
+	}
+	if err == nil {
+		err = r.Refresh(ctx)
+	}
+	return err
+}
+
+// Invite adds a person with roles in a project. token is the only copy of what opens the invitation.
+func (r *Roster) Invite(ctx context.Context, actor, name, project string, roles []identity.Role) (token string, p store.Person, err error) {
+	if err := CheckName(name); err != nil {
+		return "", store.Person{}, err
+	}
+	if project == "" || len(roles) == 0 {
+		return "", store.Person{}, Mistake("a person is invited to a project, with at least one role")
+	}
+	id := NewID().String()
+	token, err = r.link(ctx, actor, id, project, func(t *store.Tx) (bool, error) {
+		free, err := t.AddPerson(id, name)
+		if err == nil && !free {
+			err = ErrNameTaken
+		}
+		if err != nil {
+			return false, err
+		}
+		return t.SetRoles(id, project, roles)
+	})
+	p, _ = r.desk.safe.Store().Snapshot().Person(id)
+	return token, p, err
+}
+
+// Link makes another invitation for a person, for another browser or after the session has ended. It replaces
+// one that is still open.
+func (r *Roster) Link(ctx context.Context, actor, id, project string) (token string, p store.Person, err error) {
+	token, err = r.link(ctx, actor, id, project, func(*store.Tx) (bool, error) { return true, nil })
+	p, _ = r.desk.safe.Store().Snapshot().Person(id)
+	return token, p, err
+}
+
+func (r *Roster) link(ctx context.Context, actor, id, project string, before func(*store.Tx) (bool, error)) (token string, err error) {
+	mac, err := r.desk.mac(ctx, actor)
+	if err != nil {
+		return "", err
+	}
+	macs, secret := newPeopleMACs(mac), NewSecret()
+	s := macs.links.Sum(&secret)
+	err = r.change(ctx, actor, func(t *store.Tx) (bool, error) {
+		if there, err := before(t); !there || err != nil {
+			return there, err
+		}
+		return t.Invite(id, store.Invitation{Sum: s[:], Project: project, Until: after(InvitationLife)})
+	})
+	if err != nil {
+		return "", err
+	}
+	return secret.text(), nil
+}
+
+// Accept uses up the invitation with a token, and begins a session of its person. session is the only copy
+// of the session's secret. If the invitation can't be used, the error is ErrNoLink.
+func (r *Roster) Accept(ctx context.Context, token string) (session string, err error) {
+	p := r.People()
+	x, ok := p.Invited(token, time.Now())
+	if !ok {
+		return "", ErrNoLink
+	}
+	secret := NewSecret()
+	s := p.macs.sessions.Sum(&secret)
+	err = r.change(ctx, store.PersonSubject+x.ID, func(t *store.Tx) (bool, error) {
+		ok, err := t.Accept(x.Open.Sum, store.Session{ID: NewID().String(), Sum: s[:], Person: x.ID, Until: after(SessionLife)})
+		if err == nil && !ok {
+			err = ErrNoLink
+		}
+		return ok, err
+	})
+	if err != nil {
+		return "", err
+	}
+	return secret.text(), nil
+}
+
+// SetRoles replaces the roles of a person in a project; none takes the person out of it.
+func (r *Roster) SetRoles(ctx context.Context, actor, id, project string, roles []identity.Role) error {
+	return r.change(ctx, actor, func(t *store.Tx) (bool, error) { return t.SetRoles(id, project, roles) })
+}
+
+// Remove removes a person with their roles, sessions and keys.
+func (r *Roster) Remove(ctx context.Context, actor, id string) error {
+	return r.change(ctx, actor, func(t *store.Tx) (bool, error) { return t.RemovePerson(id) })
+}
+
+// SignOut ends all sessions of a person, and their open invitation. It returns the number of sessions.
+func (r *Roster) SignOut(ctx context.Context, actor, id string) (n int, err error) {
+	err = r.change(ctx, actor, func(t *store.Tx) (there bool, err error) {
+		n, there, err = t.EndSessions(id)
+		return there, err
+	})
+	return n, err
+}
+
+// Leave ends the session with a secret, if there is one.
+func (r *Roster) Leave(ctx context.Context, secret string) error {
+	p := r.People()
+	g := p.of(p.Session(secret, time.Now()))
+	if g == nil {
+		return nil
+	}
+	err := r.change(ctx, g.who.Subject, func(t *store.Tx) (bool, error) { return t.EndSession(g.Person, g.ID) })
+	if errors.Is(err, ErrNoPerson) { // it has just ended
+		return nil
+	}
+	return err
+}
+
+// See notes that a session is used today. Only the first call of a day takes time, at most two seconds. If
+// the note can't be made, the day of the session stays as it is.
+func (r *Roster) See(ctx context.Context, who *identity.Principal) {
+	g, today := r.People().of(who), time.Now().UTC().Format(time.DateOnly)
+	if g == nil || g.Seen >= today || !r.note(g.ID, today) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	_ = r.change(ctx, who.Subject, func(t *store.Tx) (bool, error) { return true, t.SeeSession(g.ID) })
+}
+
+// note reports whether a session wasn't noted yet on a day.
+func (r *Roster) note(id, day string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.noted[id] == day {
+		return false
+	}
+	for old, on := range r.noted {
+		if on != day {
+			delete(r.noted, old)
+		}
+	}
+	r.noted[id] = day
+	return true
+}

@@ -1,0 +1,256 @@
+package access
+
+import (
+	"errors"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
+	"github.com/dragoman-mcp/dragoman/internal/team/store"
+	"github.com/dragoman-mcp/dragoman/internal/team/vault"
+)
+
+// house opens a roster with its desk and its gate. Several may use one database.
+func house(t *testing.T, where string) (*Roster, *Desk, *Gate) {
+	t.Helper()
+	s, err := store.Open(t.Context(), store.Options{Database: where})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	d, g := NewDesk(store.NewSafe(s, vault.New(vault.Options{File: filepath.Join(filepath.Dir(where), "vault.key")}))), NewGate(false)
+	r := NewRoster(d, g)
+	if err := r.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return r, d, g
+}
+
+// TestRoster invites Ada and Bob, lets them in, and takes Ada's roles, session and account away. After each step it
+// asks who they are and what their keys may do, here and where the database is read anew.
+func TestRoster(t *testing.T) {
+	where := filepath.Join(t.TempDir(), "dragoman.db")
+	r, desk, gate := house(t, where)
+	if _, err := r.Accept(t.Context(), NewSecret().text()); !errors.Is(err, ErrNoLink) {
+		t.Errorf("an invitation that was never made: %v", err)
+	}
+	enter := func(name string, roles ...identity.Role) (session, id string) {
+		t.Helper()
+		token, p, err := r.Invite(t.Context(), "local", name, "shop", roles)
+		if err != nil || time.Until(p.Open.Until) > InvitationLife || time.Until(p.Open.Until) < InvitationLife-time.Minute {
+			t.Fatalf("%+v %v", p, err)
+		}
+		session, err = r.Accept(t.Context(), token)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.Accept(t.Context(), token); !errors.Is(err, ErrNoLink) {
+			t.Errorf("an invitation opens twice: %v", err)
+		}
+		if gate.people.Load().Session(token, time.Now()) != nil {
+			t.Error("the invitation itself is a session")
+		}
+		return session, p.ID
+	}
+	bob, _ := enter("Bob", identity.Caller, identity.Viewer)
+	ada, id := enter("ada", identity.Caller, identity.Operator)
+	keys := map[string]string{}
+	for name, role := range map[string]identity.Role{"calls": identity.Caller, "admin": identity.Admin, "views": identity.Viewer} {
+		text, _, err := desk.Make(t.Context(), "local", Wish{Name: name, Owner: "p:" + id, Project: "shop", Role: role})
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys[name] = text
+	}
+	is := func(when string, session bool, want map[string]string) {
+		t.Helper()
+		_, anew, other := house(t, where)
+		for at, x := range map[string]struct {
+			desk *Desk
+			gate *Gate
+		}{"here": {desk, gate}, "anew": {anew, other}} {
+			k, err := x.desk.Keys(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			x.gate.Use(k)
+			people := x.gate.people.Load()
+			who := people.Session(ada, time.Now())
+			if (who != nil) != session || session && (who.Subject != "p:"+id || !strings.HasPrefix(who.Seat, "s:") || who.Via != "link" || who.Until.IsZero()) {
+				t.Errorf("%s, %s: ada is %+v", when, at, who)
+			}
+			got := map[string]string{}
+			text := func(roles []identity.Role) string {
+				if len(roles) == 0 {
+					return ""
+				}
+				names := make([]string, len(roles))
+				for i := range roles {
+					names[i] = roles[i].String()
+				}
+				return strings.Join(names, " ")
+			}
+			if session {
+				got["session"] = text(x.gate.Roles(who, "shop"))
+			}
+			seats, _ := x.gate.Seats(time.Now())
+			for name, key := range keys {
+				who, err := x.gate.Principal(request("/mcp", "Authorization", "Bearer "+key))
+				if err != nil {
+					got[name] = "refused"
+					continue
+				}
+				got[name] = text(x.gate.Roles(who, "shop"))
+				if _, reaches := x.gate.Reach(who, "shop"); reaches != (got[name] == "caller") || !seats[who.Seat] || who.Subject != "p:"+id {
+					t.Errorf("%s, %s: %s has %q and reaches %t", when, at, name, got[name], reaches)
+				}
+				if x.gate.Roles(who, "default") != nil {
+					t.Errorf("%s, %s: %s has a role in another project", when, at, name)
+				}
+			}
+			for name, role := range want {
+				if got[name] != role {
+					t.Errorf("%s, %s: %s has %q, want %q", when, at, name, got[name], role)
+				}
+			}
+			if who := people.Session(bob, time.Now()); who == nil || text(x.gate.Roles(who, "shop")) != "caller viewer" || x.gate.Roles(who, "default") != nil || people.Name(who.Subject) != "Bob" {
+				t.Errorf("%s, %s: bob is %+v", when, at, who)
+			}
+		}
+	}
+	is("at first", true, map[string]string{"session": "caller operator", "calls": "caller", "admin": "operator", "views": "viewer"})
+	set := func(roles ...identity.Role) {
+		t.Helper()
+		if err := r.SetRoles(t.Context(), "local", id, "shop", roles); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set(identity.Viewer)
+	is("a viewer", true, map[string]string{"session": "viewer", "calls": "refused", "admin": "viewer", "views": "viewer"})
+	set(identity.Caller)
+	is("a caller", true, map[string]string{"session": "caller", "calls": "caller", "admin": "refused", "views": "refused"})
+	set()
+	is("without a role", true, map[string]string{"session": "", "calls": "refused", "admin": "refused", "views": "refused"})
+	set(identity.Caller, identity.Admin)
+	is("an admin", true, map[string]string{"session": "caller admin", "calls": "caller", "admin": "admin", "views": "viewer"})
+	before := gate.people.Load().Session(ada, time.Now())
+	if n, err := r.SignOut(t.Context(), "local", id); n != 1 || err != nil {
+		t.Errorf("signed out of %d sessions, %v", n, err)
+	}
+	is("signed out", false, map[string]string{"calls": "caller", "admin": "admin"})
+	if gate.Roles(before, "shop") != nil {
+		t.Error("a principal outlives its session")
+	}
+	token, _, err := r.Link(t.Context(), "local", id, "shop")
+	if err == nil {
+		ada, err = r.Accept(t.Context(), token)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	is("with another link", true, map[string]string{"session": "caller admin"})
+	if err := errors.Join(r.Leave(t.Context(), ada), r.Leave(t.Context(), ada), r.Leave(t.Context(), "x")); err != nil {
+		t.Error(err)
+	}
+	is("after leaving", false, map[string]string{"calls": "caller"})
+	if err := r.Remove(t.Context(), "local", id); err != nil {
+		t.Fatal(err)
+	}
+	is("removed", false, map[string]string{"calls": "refused", "admin": "refused", "views": "refused"})
+	_, _, link := r.Link(t.Context(), "local", id, "shop")
+	_, out := r.SignOut(t.Context(), "local", id)
+	for _, err := range []error{link, out, r.Remove(t.Context(), "local", id), r.SetRoles(t.Context(), "local", id, "shop", nil)} {
+		if !errors.Is(err, ErrNoPerson) {
+			t.Errorf("nobody has the id: %v", err)
+		}
+	}
+}
+
+// TestTA08WrittenSessions writes sessions into the database, with sums that somebody could know: those of API keys
+// and of invitations.
+func TestTA08WrittenSessions(t *testing.T) {
+	where := filepath.Join(t.TempDir(), "dragoman.db")
+	r, desk, gate := house(t, where)
+	token, p, err := r.Invite(t.Context(), "local", "ada", "shop", []identity.Role{identity.Admin})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, k, err := desk.Make(t.Context(), "local", Wish{Name: "eve", Project: "shop", Role: identity.Caller})
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := desk.safe.Store()
+	for _, s := range [][]byte{p.Open.Sum, k.Sum} {
+		err := db.Write(t.Context(), "eve", func(t *store.Tx) error {
+			if _, err := t.Invite(p.ID, store.Invitation{Sum: s, Project: "shop", Until: time.Now().Add(time.Hour)}); err != nil {
+				return err
+			}
+			_, err := t.Accept(s, store.Session{ID: NewID().String(), Sum: s, Person: p.ID, Until: time.Now().Add(time.Hour)})
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := r.Refresh(t.Context()); err != nil || len(gate.people.Load().sessions) != 2 {
+		t.Fatal(err)
+	}
+	for name, secret := range map[string]string{"the key": text, "the key's secret": text[secretAt : secretAt+textSize], "the invitation": token} {
+		if gate.people.Load().Session(secret, time.Now()) != nil {
+			t.Errorf("%s is a session", name)
+		}
+	}
+}
+
+// TestPeopleWhoCannotBe checks which names and roles nobody can have.
+func TestPeopleWhoCannotBe(t *testing.T) {
+	for name, good := range map[string]bool{
+		"ada": true, "Ada Lovelace": true, "ada@example.com": true, "李": true, "<img src=x onerror=alert(1)>": true, strings.Repeat("x", 64): true,
+		"": false, " ada": false, "a\nb": false, "a\u202eb": false, "a\u200bb": false, "\xff": false, "local": false, "Me": false, "-x": false, "p:1": false,
+		strings.Repeat("x", 65): false, Text(NewID(), NewSecret())[:60]: false,
+	} {
+		var m Mistake
+		if err := CheckName(name); (err == nil) != good || err != nil && !errors.As(err, &m) {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	for names, want := range map[string][]identity.Role{
+		"": nil, "caller": {identity.Caller}, "viewer caller": {identity.Caller, identity.Viewer}, "viewer admin operator viewer": {identity.Admin}, "owner": nil, "none": nil,
+	} {
+		got, err := RolesNamed(strings.Fields(names))
+		if !slices.Equal(got, want) || (err != nil) != (names == "owner" || names == "none") {
+			t.Errorf("%q: %v %v", names, got, err)
+		}
+	}
+}
+
+// TestSee checks that a session that is used is noted once a day.
+func TestSee(t *testing.T) {
+	r, desk, gate := house(t, filepath.Join(t.TempDir(), "dragoman.db"))
+	token, _, err := r.Invite(t.Context(), "local", "ada", "shop", []identity.Role{identity.Viewer})
+	if err != nil {
+		t.Fatal(err)
+	}
+	session, err := r.Accept(t.Context(), token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	who := gate.people.Load().Session(session, time.Now())
+	gate.people.Load().of(who).Seen = "2026-01-01" // as if it had begun then
+	r.See(t.Context(), identity.Local)
+	before := desk.safe.Store().Snapshot()
+	for range 3 {
+		r.See(t.Context(), who)
+	}
+	after := desk.safe.Store().Snapshot()
+	if before == after || gate.people.Load().of(who).Seen != time.Now().UTC().Format(time.DateOnly) {
+		t.Errorf("seen on %s", gate.people.Load().of(who).Seen)
+	}
+	gate.people.Load().of(who).Seen = "2026-01-01"
+	if r.See(t.Context(), who); desk.safe.Store().Snapshot() != after {
+		t.Error("it is noted again on the same day")
+	}
+}
