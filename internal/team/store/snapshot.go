@@ -18,6 +18,7 @@ type Snapshot struct {
 	keys     map[string]Key
 	people   map[string]Person
 	sessions map[string]Session
+	projects map[string]Project
 }
 
 // Replaced returns a channel that is closed when the store has a newer snapshot.
@@ -34,6 +35,7 @@ var kinds = [...]struct {
 	{keyKind, readKeys},
 	{personKind, readPeople},
 	{sessionKind, readSessions},
+	{projectKind, readProjects},
 }
 
 // next returns the snapshot that follows s, or nil if nothing has changed. Kinds of which nothing has

@@ -1,0 +1,144 @@
+package store
+
+import (
+	"cmp"
+	"database/sql"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/team/sqldb"
+)
+
+const projectKind = "project"
+
+// Project is a project that has its home in the store.
+type Project struct {
+	Name string
+	Text string // what a configuration file would have under dragoman.projects.NAME
+	// Version differs from that of every earlier text, also of a removed project with the same name.
+	Version int64
+
+	Changed time.Time // set by the store, like Version
+	Actor   string    // who changed it; set by the store
+}
+
+// Project returns the project with a name, and whether there is one.
+func (s *Snapshot) Project(name string) (Project, bool) {
+	x, ok := s.projects[name]
+	return x, ok
+}
+
+// Projects returns all projects, sorted by name.
+func (s *Snapshot) Projects() []Project {
+	return slices.SortedFunc(maps.Values(s.projects), func(a, b Project) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+// Gone counts what has ended with a project.
+type Gone struct{ Keys, Secrets int }
+
+// AddProject adds a project, and reports whether it did: if there is one with this name, it stays.
+func (t *Tx) AddProject(name, text string) (bool, error) {
+	version, err := t.versionOf(name)
+	if version != 0 || err != nil {
+		return false, err
+	}
+	if version, err = t.t.Take(projectVersions); err != nil {
+		return false, err
+	}
+	err = t.t.Exec("INSERT INTO projects (name, text, version, changed, actor) VALUES (?, ?, ?, ?, ?)", name, text, version, t.t.Now, t.actor)
+	if err != nil {
+		return false, err
+	}
+	return true, t.did("made", projectKind, name)
+}
+
+// ChangeProject replaces the text of a project, and reports whether it did: if the project no longer has
+// the version that the caller knows, it stays as it is.
+func (t *Tx) ChangeProject(name, text string, known int64) (bool, error) {
+	version, err := t.versionOf(name)
+	if version == 0 || version != known || err != nil {
+		return false, err
+	}
+	if version, err = t.t.Take(projectVersions); err != nil {
+		return false, err
+	}
+	err = t.t.Exec("UPDATE projects SET text = ?, version = ?, changed = ?, actor = ? WHERE name = ?", text, version, t.t.Now, t.actor, name)
+	if err != nil {
+		return false, err
+	}
+	return true, t.did("changed", projectKind, name)
+}
+
+// RemoveProject removes a project that has the version that the caller knows, and reports whether it did.
+// Its keys and secrets end with it, unless keep is true: then a project with another home has the name
+// and goes on with them.
+func (t *Tx) RemoveProject(name string, known int64, keep bool) (gone Gone, removed bool, err error) {
+	version, err := t.versionOf(name)
+	if version == 0 || version != known || err != nil {
+		return gone, false, err
+	}
+	if !keep {
+		if gone, err = t.endAllOf(name); err != nil {
+			return gone, false, err
+		}
+	}
+	if err := t.t.Exec("DELETE FROM projects WHERE name = ?", name); err != nil {
+		return gone, false, err
+	}
+	return gone, true, t.did("removed", projectKind, name)
+}
+
+// endAllOf revokes the keys and removes the secrets of a project.
+func (t *Tx) endAllOf(project string) (gone Gone, err error) {
+	name := func(scan func(...any) error) (text string, err error) {
+		err = scan(&text)
+		return text, err
+	}
+	keys, err := sqldb.All(t.t, name, "SELECT id FROM keys WHERE project = ? ORDER BY id", project)
+	if err != nil {
+		return gone, err
+	}
+	for _, id := range keys {
+		if _, err := t.RevokeKey(id); err != nil {
+			return gone, err
+		}
+	}
+	secrets, err := sqldb.All(t.t, name, "SELECT name FROM secrets WHERE project = ? ORDER BY name", project)
+	if err != nil {
+		return gone, err
+	}
+	for _, name := range secrets {
+		if _, err := t.RemoveSecret(project, name); err != nil {
+			return gone, err
+		}
+	}
+	return Gone{len(keys), len(secrets)}, nil
+}
+
+// projectVersions is the counter of the versions of all projects.
+const projectVersions = "project versions"
+
+// versionOf returns the version of a project, or 0 if there is no such project.
+func (t *Tx) versionOf(project string) (version int64, err error) {
+	err = t.t.Row("SELECT version FROM projects WHERE name = ?", []any{project}, &version)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, nil
+	}
+	return version, err
+}
+
+func readProjects(t *sqldb.Tx, into *Snapshot) error {
+	into.projects = map[string]Project{}
+	return t.Each(func(scan func(...any) error) error {
+		var x Project
+		var changed string
+		err := scan(&x.Name, &x.Text, &x.Version, &changed, &x.Actor)
+		if err == nil {
+			x.Changed, err = moment(changed)
+		}
+		into.projects[x.Name] = x
+		return err
+	}, "SELECT name, text, version, changed, actor FROM projects")
+}
