@@ -36,7 +36,10 @@ func (s *Snapshot) Projects() []Project {
 }
 
 // Gone counts what has ended with a project.
-type Gone struct{ Keys, Secrets int }
+type Gone struct {
+	Keys, Secrets int
+	People        int // who had a role there
+}
 
 // AddProject adds a project, and reports whether it did: if there is one with this name, it stays.
 func (t *Tx) AddProject(name, text string) (bool, error) {
@@ -72,7 +75,7 @@ func (t *Tx) ChangeProject(name, text string, known int64) (bool, error) {
 }
 
 // RemoveProject removes a project that has the version that the caller knows, and reports whether it did.
-// Its keys and secrets end with it, unless keep is true: then a project with another home has the name
+// Its keys, its secrets and everybody's roles in it end with it, unless keep is true: then a project with another home has the name
 // and goes on with them.
 func (t *Tx) RemoveProject(name string, known int64, keep bool) (gone Gone, removed bool, err error) {
 	version, err := t.versionOf(name)
@@ -90,7 +93,7 @@ func (t *Tx) RemoveProject(name string, known int64, keep bool) (gone Gone, remo
 	return gone, true, t.did("removed", projectKind, name)
 }
 
-// endAllOf revokes the keys and removes the secrets of a project.
+// endAllOf revokes the keys of a project, and removes its secrets and everybody's roles in it.
 func (t *Tx) endAllOf(project string) (gone Gone, err error) {
 	name := func(scan func(...any) error) (text string, err error) {
 		err = scan(&text)
@@ -114,7 +117,16 @@ func (t *Tx) endAllOf(project string) (gone Gone, err error) {
 			return gone, err
 		}
 	}
-	return Gone{len(keys), len(secrets)}, nil
+	people, err := sqldb.All(t.t, name, "SELECT person FROM roles WHERE project = ? ORDER BY person", project)
+	if err != nil {
+		return gone, err
+	}
+	for _, id := range people {
+		if _, err := t.SetRoles(id, project, nil); err != nil {
+			return gone, err
+		}
+	}
+	return Gone{len(keys), len(secrets), len(people)}, nil
 }
 
 // projectVersions is the counter of the versions of all projects.

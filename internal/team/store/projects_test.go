@@ -3,6 +3,8 @@ package store
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,12 +13,26 @@ import (
 )
 
 // TestProjects makes, changes and removes projects. Who knows an old version changes nothing, a removed
-// project takes its keys and secrets with it and nothing of another project, and each change leaves its
+// project takes its keys, secrets and roles with it and nothing of another project, and each change leaves its
 // acts and reaches another store.
 func TestProjects(t *testing.T) {
 	both(t, func(t *testing.T, o Options) {
 		s := open(t, o)
+		err := s.Write(t.Context(), "ada", func(t *Tx) error {
+			_, err := t.AddPerson("bo", "Bo")
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
 		for _, project := range []string{"shop", "other", "default"} {
+			err := s.Write(t.Context(), "ada", func(t *Tx) error {
+				_, err := t.SetRoles("bo", project, []identity.Role{identity.Caller, identity.Viewer})
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
 			for _, n := range []string{"1", "2"} {
 				err := s.Write(t.Context(), "ada", func(t *Tx) error {
 					return errors.Join(
@@ -37,7 +53,7 @@ func TestProjects(t *testing.T) {
 		remove := func(name string, known int64, keep bool) func(*Tx) (bool, error) {
 			return func(t *Tx) (bool, error) {
 				gone, ok, err := t.RemoveProject(name, known, keep)
-				if want := map[bool]Gone{true: {2, 2}}[ok && !keep]; err == nil && gone != want {
+				if want := map[bool]Gone{true: {2, 2, 1}}[ok && !keep]; err == nil && gone != want {
 					err = fmt.Errorf("gone: %+v", gone)
 				}
 				return ok, err
@@ -61,7 +77,7 @@ func TestProjects(t *testing.T) {
 			{remove("none", 0, false), "", "other=o@3, shop=@2 | " + all},
 			{remove("shop", 2, true), "removed project:shop", "other=o@3 | " + all},
 			{add("shop", "again"), "made project:shop", "other=o@3, shop=again@4 | " + all},
-			{remove("shop", 4, false), "revoked key:shop/shop1, revoked key:shop/shop2, removed secret:shop/1, removed secret:shop/2, removed project:shop", "other=o@3 | " + others},
+			{remove("shop", 4, false), "revoked key:shop/shop1, revoked key:shop/shop2, removed secret:shop/1, removed secret:shop/2, set roles none person:bo/shop, removed project:shop", "other=o@3 | " + others},
 		} {
 			before := len(actsOf(t, s))
 			done := false
@@ -81,6 +97,10 @@ func TestProjects(t *testing.T) {
 			}
 			if got := projectsOf(t, s.Snapshot()); got != c.want {
 				t.Errorf("%d: the projects are %q, want %q", i, got, c.want)
+			}
+			bo, _ := s.Snapshot().Person("bo")
+			if got, want := slices.Sorted(maps.Keys(bo.Roles)), strings.Fields("default other shop"); strings.Contains(c.acts, "roles none") && !slices.Equal(got, want[:2]) || c.acts == "" && !slices.Equal(got, want) {
+				t.Errorf("%d: bo has roles in %q", i, got)
 			}
 		}
 		if got, want := projectsOf(t, open(t, o).Snapshot()), projectsOf(t, s.Snapshot()); got != want {
