@@ -49,7 +49,7 @@ const (
 // The limits of trials.
 const (
 	mostTrials = 4                // the maximum number of trials at the same time
-	trialStart = time.Minute      // the minimum timeout for the start of the server; npx may have to download a package first
+	trialStart = time.Minute      // the minimum timeout for the start of the server
 	trialLists = 30 * time.Second // the timeout for reading the lists
 )
 

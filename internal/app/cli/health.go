@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,7 +23,8 @@ import (
 )
 
 const (
-	// healthTime is how long the command list waits for each server if --timeout is not given.
+	// healthTime is how long the command list waits for each server if --timeout is not given, and if the
+	// server may not take longer to start.
 	healthTime = 30 * time.Second
 	// healthAtOnce is how many servers the command list examines at the same time.
 	healthAtOnce = 8
@@ -34,6 +36,7 @@ const (
 	stateFailed   = "failed"
 	stateSignIn   = "sign-in" // the server answers, but the user must sign in
 	stateDisabled = "disabled"
+	stateStarting = "starting" // a running serve process still starts it
 )
 
 // serveReport is the report of a running serve process about one server.
@@ -52,6 +55,8 @@ type health struct {
 	// Via is "serve" if the values come from a running serve process, else "direct".
 	Via     string           `json:"via,omitempty"`
 	Failure *failure.Failure `json:"failure,omitempty"`
+	// Reason explains the state of a server that has no failure, such as one that is starting.
+	Reason string `json:"reason,omitempty"`
 	// Lists contains, for each kind of list that could not be read, the reason.
 	Lists map[string]string `json:"failedLists,omitempty"`
 	// LeftOut contains, for each kind of list, the items that Dragoman left out: by name, with the
@@ -71,16 +76,12 @@ func (c *listCommand) listHealth(ctx context.Context) error {
 		return err
 	}
 	c.startLog(slog.LevelError, nil)
-	limit := healthTime
-	if c.timeout > 0 {
-		limit = c.timeout
-	}
 	route, err := c.routes(ctx, snapshot)
 	if err != nil {
 		return err
 	}
 	c.showProgress()
-	rows := c.examineAll(ctx, snapshot.Servers, limit, route, c.rowPrinter(snapshot.Servers))
+	rows := c.examineAll(ctx, snapshot.Servers, route, c.rowPrinter(snapshot.Servers))
 	c.status.End()
 	if err := signalOr(ctx, ctx.Err()); err != nil {
 		return err
@@ -90,26 +91,13 @@ func (c *listCommand) listHealth(ctx context.Context) error {
 			return err
 		}
 	}
-	failed, limited := 0, 0
-	for _, r := range rows {
-		switch {
-		case r.State == stateFailed || r.State == stateSignIn:
-			failed++
-		case len(r.Lists) > 0:
-			limited++
-		}
-	}
-	if failed+limited > 0 {
-		what := strconv.Itoa(failed) + " of " + quantity(len(rows), "server") + " cannot be used"
-		switch {
-		case failed == 0:
-			what = strconv.Itoa(limited) + " of " + quantity(len(rows), "server") + " cannot be listed completely"
-		case limited > 0:
-			what += ", and " + strconv.Itoa(limited) + " cannot be listed completely"
-		}
+	if what, wait := lackingOf(rows); what != "" {
 		if !c.quiet {
 			more := "`dragoman doctor NAME" + configWords(c.file) + "` examines one"
-			if c.foundAt != "" {
+			switch {
+			case wait:
+				more = "try again later"
+			case c.foundAt != "":
 				more = "`dragoman status NAME` describes one"
 			}
 			c.status.Printf("%s; %s", what, more)
@@ -117,6 +105,40 @@ func (c *listCommand) listHealth(ctx context.Context) error {
 		return errReported
 	}
 	return nil
+}
+
+// lackingOf says how many servers cannot be used, and why. what is "" if all are ready. wait says that the
+// others only need more time.
+func lackingOf(rows []health) (what string, wait bool) {
+	failed, starting, limited := 0, 0, 0
+	for _, r := range rows {
+		switch {
+		case r.State == stateStarting:
+			starting++
+		case r.State != stateReady && r.State != stateDisabled:
+			failed++
+		case len(r.Lists) > 0:
+			limited++
+		}
+	}
+	is := "are"
+	if starting == 1 {
+		is = "is"
+	}
+	var parts []string
+	for _, x := range []struct {
+		n    int
+		what string
+	}{{failed, "cannot be used"}, {starting, is + " still starting"}, {limited, "cannot be listed completely"}} {
+		switch {
+		case x.n == 0:
+		case len(parts) == 0:
+			parts = append(parts, strconv.Itoa(x.n)+" of "+quantity(len(rows), "server")+" "+x.what)
+		default:
+			parts = append(parts, strconv.Itoa(x.n)+" "+x.what)
+		}
+	}
+	return strings.Join(parts, ", and "), failed+limited == 0
 }
 
 // serversToExamine returns the servers of the configuration file. If there is none, it returns those of the
@@ -207,7 +229,7 @@ func behindServe(s config.Server, base string, r *admin.Report) (config.Server, 
 // of the configuration. It calls done for each result in the same order, as soon as the results before it
 // are known, always from the goroutine that called examineAll. If ctx ends, examineAll leaves out the
 // servers without a result.
-func (c *listCommand) examineAll(ctx context.Context, servers []config.Server, limit time.Duration, route func(config.Server) (config.Server, *serveReport), done func(health)) []health {
+func (c *listCommand) examineAll(ctx context.Context, servers []config.Server, route func(config.Server) (config.Server, *serveReport), done func(health)) []health {
 	found := make(chan health)
 	places := make(chan struct{}, healthAtOnce)
 	var all sync.WaitGroup
@@ -220,7 +242,7 @@ func (c *listCommand) examineAll(ctx context.Context, servers []config.Server, l
 			places <- struct{}{}
 			defer func() { <-places }()
 			through, report := route(s)
-			c.examineOne(ctx, through, report, limit, func(h health) {
+			c.examineOne(ctx, through, report, c.limitOf(through), func(h health) {
 				h.index = i
 				found <- h
 			})
@@ -258,44 +280,62 @@ func (c *listCommand) examineAll(ctx context.Context, servers []config.Server, l
 	return rows
 }
 
+// limitOf returns how long the command waits for a server.
+func (c *listCommand) limitOf(s config.Server) time.Duration {
+	return cmp.Or(c.timeout, max(healthTime, s.StartTimeout))
+}
+
 func stillWaiting(servers []config.Server, waiting map[string]bool) string {
 	var names []string
+	runner := ""
 	for _, s := range servers {
 		if waiting[s.Name] {
 			names = append(names, s.Name)
+			runner = cmp.Or(runner, s.Runner())
 		}
 	}
-	if len(names) == 0 {
+	text := "waiting for " + joinNames(names)
+	switch {
+	case len(names) == 0:
 		return ""
+	case runner != "":
+		text += "; " + runner + " may have to download a package"
 	}
-	return "waiting for " + joinNames(names)
+	return text
 }
 
 // examineOne opens a session with a server, passes the server's health to done, and closes the
 // session. report is the report of a serve process about the server, or nil.
 func (c *listCommand) examineOne(ctx context.Context, s config.Server, report *serveReport, limit time.Duration, done func(health)) {
+	outer := ctx
 	whole, stop := context.WithTimeoutCause(ctx, limit+endTime, timeoutError{limit})
 	defer stop()
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, timeoutError{limit})
 	defer cancel()
 	startWithin(&s, limit)
 	h := health{Name: s.Name, Via: "direct"}
+	broken := func(ctx context.Context, err error) {
+		if report != nil {
+			report = cmp.Or(c.reportNow(outer, s.Name), report) // the server may have failed since
+		}
+		done(h.broken(ctx, err, report))
+	}
 	if report != nil {
 		h.Via = "serve"
 	} else if err := usable(s); err != nil {
-		done(h.broken(whole, err, nil))
+		broken(whole, err)
 		return
 	}
 	began := time.Now()
 	session, err := c.backend.Connect(whole, daemon.ConnectOptions{Server: s, Log: c.log, Progress: func(string, string) {}, Version: version()})
 	if err != nil {
-		done(h.broken(whole, err, report))
+		broken(whole, err)
 		return
 	}
 	defer func() { _ = session.Close() }()
 	d, err := session.Describe(ctx)
 	if err != nil {
-		done(h.broken(ctx, err, report))
+		broken(ctx, err)
 		return
 	}
 	h.ReadyMS = max(1, time.Since(began).Milliseconds())
@@ -310,10 +350,16 @@ func (c *listCommand) examineOne(ctx context.Context, s config.Server, report *s
 	}
 	if err := h.count(ctx, session, d, report, limit); err != nil {
 		h.Counts, h.Lists = nil, nil
-		done(h.broken(ctx, err, report))
+		broken(ctx, err)
 		return
 	}
 	done(h)
+}
+
+// reportNow returns what the running serve process says about a server now, or nil if it says nothing.
+func (c *listCommand) reportNow(ctx context.Context, server string) *serveReport {
+	_, report, _ := c.serving(ctx)
+	return serverNamed(&report, server)
 }
 
 // count reads the server's lists. It returns an error if the server is gone; a list that cannot be read for another
@@ -390,7 +436,16 @@ func (h *health) leftOut(kind string, left map[string]string, report *serveRepor
 func (h health) broken(ctx context.Context, err error, report *serveReport) health {
 	var late timeoutError
 	h.State = stateFailed
+	if report != nil && slices.Contains([]string{stateStarting, "stopped", "unresponsive"}, report.State) {
+		h.State = report.State
+	}
 	switch {
+	case h.State == stateStarting && report.Failure == nil:
+		h.Reason = "it has been starting for " + spanOf(time.Since(report.Since))
+		if report.Reason != "" {
+			h.Reason += "; " + report.Reason
+		}
+		return h
 	case report != nil && report.Failure != nil:
 		h.Failure = report.Failure
 	case errors.As(context.Cause(ctx), &late):
@@ -495,7 +550,7 @@ func (c *listCommand) rowPrinter(servers []config.Server) func(health) {
 
 // cells returns the table cells for a server.
 func (h *health) cells() []screen.Cell {
-	style := map[string]screen.Style{stateReady: screen.Green, stateFailed: screen.Red, stateSignIn: screen.Yellow, stateDisabled: screen.Dim}[h.State]
+	style := map[string]screen.Style{stateReady: screen.Green, stateFailed: screen.Red, stateSignIn: screen.Yellow, stateStarting: screen.Yellow, "stopped": screen.Yellow, "unresponsive": screen.Red, stateDisabled: screen.Dim}[h.State]
 	count := func(kind string) screen.Cell {
 		if h.Lists[kind] != "" {
 			return screen.Cell{Text: "!", Style: screen.Red}
@@ -529,6 +584,9 @@ func (h *health) cells() []screen.Cell {
 // action to take, the failures of its lists, and the items that are left out of them.
 func (h *health) notes(width int) string {
 	var b strings.Builder
+	if h.Reason != "" {
+		b.WriteString(wrap(clean(h.Reason), "    ", width))
+	}
 	if h.Failure != nil {
 		b.WriteString(wrap(clean(h.Failure.Sentence), "    ", width))
 		for i, line := range h.Failure.Evidence {

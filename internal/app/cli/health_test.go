@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -92,5 +93,28 @@ func TestNoteOfAnOpenServer(t *testing.T) {
 	gone := admin.Server{State: "failed", Reason: "no licence", Lists: []admin.List{{Method: mcp.MethodListTools, Failed: "no licence"}}}
 	if got := noteOf(&gone, noon); got != "no licence" {
 		t.Errorf("%s", got)
+	}
+}
+
+// TestHealthBehindServe checks that the table shows the state that a running serve process gives a server,
+// and that it waits for a server as long as the server may take to start.
+func TestHealthBehindServe(t *testing.T) {
+	late, cancel := context.WithTimeoutCause(t.Context(), 0, timeoutError{30 * time.Second})
+	defer cancel()
+	for state, want := range map[string]string{"starting": "starting", "stopped": "stopped", "unresponsive": "unresponsive", "failed": "failed", "ready": "failed", "idle": "failed"} {
+		got := health{Name: "s"}.broken(late, errors.New("no answer"), &serveReport{State: state, Since: time.Now(), Reason: "because"})
+		if got.State != want || (got.Failure == nil) != (state == "starting") || (got.Reason != "") != (state == "starting") {
+			t.Errorf("%s in serve: %+v", state, got)
+		}
+	}
+	c := &listCommand{}
+	for start, want := range map[time.Duration]time.Duration{time.Second: healthTime, config.RunnerStart: config.RunnerStart} {
+		if got := c.limitOf(config.Server{StartTimeout: start}); got != want {
+			t.Errorf("a server that may take %s to start gets %s", start, got)
+		}
+	}
+	c.timeout = time.Second
+	if got := c.limitOf(config.Server{StartTimeout: config.RunnerStart}); got != time.Second {
+		t.Errorf("--timeout 1s, but a server gets %s", got)
 	}
 }

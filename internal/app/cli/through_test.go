@@ -154,6 +154,7 @@ func TestHealthIsBounded(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var out, said bytes.Buffer
 			c := &listCommand{client: client{world: &world{stdout: &out, env: noEnv, status: newStatus(&said, false, noEnv)}}}
+			c.timeout = 10 * time.Second
 			c.backend = Backend{Connect: func(ctx context.Context, o daemon.ConnectOptions) (Session, error) {
 				switch o.Server.Name {
 				case "late":
@@ -172,7 +173,7 @@ func TestHealthIsBounded(t *testing.T) {
 			}
 			began := time.Now()
 			direct := func(s config.Server) (config.Server, *serveReport) { return s, nil }
-			rows := c.examineAll(ctx, servers, 10*time.Second, direct, c.rowPrinter(servers))
+			rows := c.examineAll(ctx, servers, direct, c.rowPrinter(servers))
 			took, want := time.Since(began), 10*time.Second+endTime
 			if interrupted {
 				want = time.Second

@@ -103,8 +103,8 @@ func NewUpstream(c config.Server, h Hooks) *upstream.Upstream {
 		Name: c.Name, Command: c.Command, Args: c.Args, Dir: c.Dir, URL: c.URL, Shown: c.Describe(),
 		Isolation: upstream.Isolation(c.Isolation.String()), OneClient: h.OneClient, Pin: c.Revision,
 		Dialect: c.Profile, Dialects: h.Dialects, Given: c.Given, CAFile: c.CAFile,
-		Unusable: unusableOf(c),
-		Start:    c.StartTimeout, Idle: c.CallTimeout, Hard: c.CallMax, Ping: c.Ping, Message: c.Message,
+		Unusable: unusableOf(c), Runner: c.Runner(),
+		Start: c.StartTimeout, Idle: c.CallTimeout, Hard: c.CallMax, Ping: c.Ping, Message: c.Message,
 	}
 	if c.Kind == config.KindHTTP || c.Kind == config.KindSSE {
 		spec.Kind = c.Kind.String()

@@ -27,6 +27,7 @@ type Facts struct {
 	// These are facts about a command.
 	Command string   // the program that was started, without arguments
 	Args    []string // the arguments of Command; they may be secret, so they are never shown
+	Runner  string   // the package runner that Command uses, such as "npx", which may have to download the package; "" for none
 	Start   string   // the operating system's reason why the command could not be started
 	Hint    string   // a more precise reason why the program could not be started; "" if unknown
 	PATH    string   // the PATH that was searched; "" if none was searched

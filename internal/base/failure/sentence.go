@@ -208,6 +208,8 @@ func (f *Facts) sentence(err error, best string) saying {
 	case Silent:
 		s := saying{sentence: who + " did not answer" + f.within()}
 		switch {
+		case f.Runner != "" && !f.Call:
+			s.action = "run the command in a terminal, which shows whether " + f.Runner + " still downloads the package, or waits for something else"
 		case f.Given && f.Command != "":
 			s.action = "check that the command speaks MCP on stdin and stdout, and is not waiting for something else"
 		case f.Given:

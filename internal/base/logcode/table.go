@@ -16,6 +16,7 @@ var table = []Entry{
 	{"server_ready", "server ready", "A server is ready, for the first time or again. `took` is how long it was needed but not ready, `for` why it was opened, as in `handshake_step`. If each call starts a process of its own, only a server's first such record has the level info."},
 	{"server_failed", "server could not be opened", "A server couldn't be started, reached or initialized. `class`, `sentence` and `action` describe the failure, and `retry_after` is the time until the next attempt."},
 	{"server_failed", "server could still not be opened", ""},
+	{"server_slow", "server is still starting", "A package runner such as npx has been starting the server of `run` for 10 s, so it may be downloading the package. The client waits meanwhile."},
 	{"server_ended", "server ended", "A server's process has exited. If that happens again for the same reason within ten minutes, the record is shorter, and `times` counts the exits."},
 	{"server_ended", "server ended again", ""},
 	{"server_disconnected", "connection to server ended", "The session with a server over HTTP has ended."},

@@ -1,6 +1,7 @@
 package servername
 
 import (
+	"cmp"
 	"net"
 	"net/url"
 	"path"
@@ -33,6 +34,58 @@ func Launches(command []string) bool {
 	run := launch{flags: map[string]string{}}
 	run.read(l, command[1:])
 	return slices.Contains(l.subcommands, run.word)
+}
+
+// RunnerOf returns the name of the package runner that a command uses, such as "npx", "pnpm dlx" or
+// "docker run", and the package that it runs. A runner may have to download the package before the
+// server starts. The name is "" for every other command, and the package is "" where it isn't known.
+func RunnerOf(command []string) (name, pkg string) {
+	for range 8 { // wrappers in wrappers
+		if len(command) == 0 {
+			return "", ""
+		}
+		program := programOf(command[0])
+		inner := unwrap(program, command[1:])
+		if inner == nil {
+			return runnerOf(program, command[1:])
+		}
+		command = inner
+	}
+	return "", ""
+}
+
+// runnerWords are the programs that download a package and run it. Nil means that the program needs no
+// subcommand for that.
+var runnerWords = map[string][]string{
+	"npx": nil, "pnpx": nil, "bunx": nil, "dnx": nil, "uvx": nil,
+	"npm": words("exec x"), "pnpm": words("dlx"), "yarn": words("dlx"), "bun": words("x"),
+	"uv": words("run"), "pipx": words("run"),
+	"docker": words("run"), "podman": words("run"), "nerdctl": words("run"),
+}
+
+func runnerOf(program string, args []string) (name, pkg string) {
+	subcommands, ok := runnerWords[program]
+	if !ok {
+		return "", ""
+	}
+	l, _ := launcherOf(program)
+	run := launch{flags: map[string]string{}}
+	run.read(l, args)
+	if program == "uv" && run.word == "tool" && len(run.rest) > 0 && run.rest[0] == "run" {
+		return runnerOf("uvx", run.rest[1:]) // uvx is short for uv tool run
+	}
+	if subcommands != nil {
+		if !slices.Contains(subcommands, run.word) {
+			return "", ""
+		}
+		program += " " + run.word
+		run.read(l, run.rest)
+	}
+	pkg = run.word
+	for _, flag := range l.source {
+		pkg = cmp.Or(run.flags[flag], pkg)
+	}
+	return program, pkg
 }
 
 // OfHost returns a server name for the host of a URL. The name includes the port, because one host

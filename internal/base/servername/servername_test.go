@@ -1,6 +1,9 @@
 package servername
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestOfCommand(t *testing.T) {
 	for _, tt := range []struct{ command, want string }{
@@ -183,6 +186,38 @@ func TestOfHost(t *testing.T) {
 	} {
 		if got := OfHost(in); got != want {
 			t.Errorf("OfHost(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestRunnerOf(t *testing.T) {
+	for _, tt := range []struct{ command, runner, pkg string }{
+		{"npx -y @scope/name@1.2 /srv", "npx", "@scope/name@1.2"},
+		{"npx -p name@1 -- bin", "npx", "name@1"},
+		{`C:\nodejs\NPX.CMD -y name`, "npx", "name"},
+		{"cmd /c npx -y name", "npx", "name"},
+		{"env A=b npx -y name", "npx", "name"},
+		{"op run -- uvx name", "uvx", "name"},
+		{"uvx --python 3.12 --from name==1 bin", "uvx", "name==1"},
+		{"npm exec --package=name -- bin", "npm exec", "name"},
+		{"pnpm --package=name dlx bin", "pnpm dlx", "name"},
+		{"yarn dlx name", "yarn dlx", "name"},
+		{"bun x name", "bun x", "name"},
+		{"dnx Some.Package@1.0 --yes", "dnx", "Some.Package@1.0"},
+		{"uv tool run --from name bin", "uvx", "name"},
+		{"pipx run name", "pipx run", "name"},
+		{"uv run server.py", "uv run", "server.py"},
+		{"docker run -i name", "docker run", "name"},
+		{"docker exec -i name bin", "", ""},
+		{"npm start", "", ""},
+		{"bun server.ts", "", ""},
+		{"node npx", "", ""},
+		{"npx", "npx", ""},
+		{"sh -c", "", ""},
+		{"", "", ""},
+	} {
+		if runner, pkg := RunnerOf(strings.Fields(tt.command)); runner != tt.runner || pkg != tt.pkg {
+			t.Errorf("%s: %q %q, want %q %q", tt.command, runner, pkg, tt.runner, tt.pkg)
 		}
 	}
 }

@@ -88,6 +88,9 @@ func (d *dialer) open(ctx context.Context, t target) (*session, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	if d.spec.Runner != "" && d.spec.OneClient {
+		defer d.noteDownload().Stop()
+	}
 	s, before, err := d.dialUntilSettled(ctx, t)
 	if err != nil {
 		if last := traceOf(err); last != nil {
@@ -389,7 +392,11 @@ func (d *dialer) spawn(ctx context.Context, s *session, p plan, o conn.Options) 
 			return &notAdmitted{err}
 		}
 	}
-	d.step("starting " + d.displayName())
+	step := "starting " + d.displayName()
+	if d.spec.Runner != "" {
+		step += ", which may have to download the package"
+	}
+	d.step(step)
 	child, err := stdio.Start(ctx, d.process(a))
 	if err != nil {
 		return err
@@ -407,6 +414,15 @@ func (d *dialer) spawn(ctx context.Context, s *session, p plan, o conn.Options) 
 	}
 	s.child = child
 	return nil
+}
+
+// noteDownload logs after a while that a package runner may be downloading the package. The only client
+// waits for its initialize meanwhile, and many clients give up after a minute or less.
+func (d *dialer) noteDownload() *time.Timer {
+	return time.AfterFunc(longDownload, func() {
+		d.opts.Log.Info("server is still starting", "server", d.spec.Name, "cause", d.spec.downloading(),
+			"action", "if the client gives up, run the command once in a terminal, so that the package is there the next time")
+	})
 }
 
 // process returns the stdio.Spec that starts the server's child process. a is the adapter of the

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -33,7 +34,7 @@ const callGrace = 500 * time.Millisecond
 
 // facts returns the facts about the server that are the same for every failure.
 func (c *core) facts() failure.Facts {
-	f := failure.Facts{Server: c.spec.Name, Given: c.spec.Given, ByClient: c.spec.OneClient, Command: c.spec.Command, Args: c.spec.Args, Clean: c.opts.Clean}
+	f := failure.Facts{Server: c.spec.Name, Given: c.spec.Given, ByClient: c.spec.OneClient, Command: c.spec.Command, Args: c.spec.Args, Runner: c.spec.Runner, Clean: c.opts.Clean}
 	if c.spec.Command == "" {
 		f.Address = c.spec.Shown
 	}
@@ -168,6 +169,12 @@ func (b *broker) gaveUp(cause error, starting bool) *mcp.Error {
 	}
 	f := b.facts()
 	f.Cause, f.Unready = "cancelled", true
+	if errors.Is(cause, context.DeadlineExceeded) {
+		f.Sentence, f.Action = "server "+strconv.Quote(b.spec.Name)+" is still starting", "try again later"
+		if b.spec.Runner != "" {
+			f.Action += "; " + b.spec.downloading()
+		}
+	}
 	b.update(func(st *state) {
 		if before := st.health.fault.Failure; before != nil && st.health.backoff.Failures() > 0 {
 			f.Stderr = []string{before.Sentence}

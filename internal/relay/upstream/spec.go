@@ -66,6 +66,10 @@ type Spec struct {
 	// the system, or "". The file is read for each session, so that it can be replaced.
 	CAFile string
 
+	// Runner is the package runner that Command uses, such as "npx", which may have to download the package
+	// before the server starts. "" means that Command uses none.
+	Runner string
+
 	Isolation Isolation
 	// OneClient says that only one client uses the server. Dragoman then declares this client's own
 	// capabilities to the server.

@@ -79,6 +79,9 @@ func (u *Upstream) status(st *state) Status {
 			s.Retry = st.health.notBefore
 		}
 	}
+	if s.State == Starting && u.spec.Runner != "" && time.Since(s.Since) >= slowRunner {
+		s.Reason = u.spec.downloading()
+	}
 	for _, x := range st.pools.all() {
 		s.Sessions++
 		s.Running += x.server.Running()
@@ -89,6 +92,15 @@ func (u *Upstream) status(st *state) Status {
 	u.watchdog.reportStalls(st, &s)
 	return s
 }
+
+// slowRunner is how long a package runner takes to start a server whose package it has already.
+const slowRunner = 3 * time.Second
+
+// longDownload is when we tell a client's user about a download; see dialer.noteDownload.
+const longDownload = 10 * time.Second
+
+// downloading says what a package runner probably does if the server has not answered after slowRunner.
+func (s *Spec) downloading() string { return s.Runner + " may be downloading the package" }
 
 func (h *healthState) setState(word State, reason string) {
 	if h.status.State != word || h.status.Reason != reason {

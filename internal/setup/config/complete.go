@@ -70,6 +70,9 @@ func (s *Server) fillIn() {
 	}
 	if s.StartTimeout == 0 {
 		s.StartTimeout = d.Start
+		if s.Runner() != "" {
+			s.StartTimeout = RunnerStart
+		}
 	}
 	if s.Message == 0 {
 		s.Message = d.Message

@@ -247,7 +247,11 @@ func (p *printer) settings(s *Server) {
 	}
 	p.text(3, "callTimeout", short(s.CallTimeout))
 	p.text(3, "callMax", short(s.CallMax))
-	p.text(3, "startTimeout", short(s.StartTimeout))
+	start := "startTimeout: " + word(short(s.StartTimeout))
+	if runner := s.Runner(); runner != "" && s.StartTimeout == RunnerStart {
+		start += "  # the default for " + runner + ", which may have to download the package"
+	}
+	p.line(3, start)
 	if s.Ping > 0 {
 		p.text(3, "ping", short(s.Ping))
 	}

@@ -38,6 +38,8 @@ type compiler struct {
 	// is not set, only this server is unusable.
 	server *Server
 	own    ownEnv // the env of server
+	// startGiven says whether the file has limits.start, so that package runners have no default of their own.
+	startGiven bool
 	// format describes the file if it seems to be something other than a list of servers. formatHint
 	// says what the user can do about such a file.
 	format, formatHint string

@@ -58,6 +58,9 @@ func (c *compiler) readServers(entries *node, settings *object, s *Snapshot) {
 		entry := c.object(m.whole(), path)
 		c.setOwn(entry)
 		c.readEntry(entry, &srv)
+		if !c.startGiven && srv.Runner() != "" {
+			srv.StartTimeout = RunnerStart
+		}
 		if own := settings.object(m.key); own != nil {
 			c.readSettings(own, &srv)
 		}

@@ -242,7 +242,7 @@ type Server struct {
 	CallTimeout time.Duration // the same as Limits.Call, for this server
 	CallMax     time.Duration // the same as Limits.CallMax, for this server
 	// StartTimeout is the same as Limits.Start, and Message is the same as Limits.Message, for this
-	// server.
+	// server. If neither is set, StartTimeout is RunnerStart for a package runner.
 	StartTimeout time.Duration
 	Message      int
 	// Ping is the interval at which Dragoman pings idle sessions of a legacy server. 0 means never.

@@ -1,0 +1,66 @@
+package config
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestRunnerStart checks how long each command may take to start: a package runner gets longer, unless the
+// file has a limit.
+func TestRunnerStart(t *testing.T) {
+	const servers = `
+mcpServers:
+  npx: {command: npx, args: [-y, a@1]}
+  path: {command: /usr/local/bin/npx, args: [-y, a@1]}
+  windows: {command: cmd, args: [/c, npx, -y, a@1]}
+  pnpm: {command: pnpm, args: [dlx, a@1]}
+  docker: {command: docker, args: [run, -i, --rm, a]}
+  pipx: {command: pipx, args: [run, a]}
+  uvx: {command: uvx, args: [a==1]}
+  node: {command: node, args: [npx]}
+  exec: {command: docker, args: [exec, -i, a]}
+  web: {url: "http://127.0.0.1:1/npx"}
+`
+	short := map[string]bool{"node": true, "exec": true, "web": true}
+	for _, tt := range []struct {
+		ours         string
+		runner, rest time.Duration
+	}{
+		{"", 5 * time.Minute, 30 * time.Second},
+		{"dragoman: {limits: {call: 1m}}", 5 * time.Minute, 30 * time.Second},
+		{"dragoman: {limits: {start: 30s}}", 30 * time.Second, 30 * time.Second},
+		{"dragoman: {limits: {start: 10m}}", 10 * time.Minute, 10 * time.Minute},
+	} {
+		s := good(t, servers+tt.ours)
+		for _, x := range s.Servers {
+			want := tt.runner
+			if short[x.Name] {
+				want = tt.rest
+			}
+			if x.StartTimeout != want {
+				t.Errorf("%s: %s may take %s to start, want %s", tt.ours, x.Name, x.StartTimeout, want)
+			}
+			if tt.ours != "" || x.URL != "" {
+				continue
+			}
+			given, problem := Complete(Server{Command: x.Command, Args: x.Args})
+			if problem != nil || given.StartTimeout != want {
+				t.Errorf("%s on the command line may take %s to start, want %s; %v", x.Name, given.StartTimeout, want, problem)
+			}
+		}
+		again := good(t, string(s.AppendYAML(nil)))
+		for i := range s.Servers {
+			if got, want := again.Servers[i].StartTimeout, s.Servers[i].StartTimeout; got != want {
+				t.Errorf("%s: the printed file gives %s %s, want %s", tt.ours, s.Servers[i].Name, got, want)
+			}
+		}
+		if says := strings.Count(string(s.AppendYAML(nil)), "# the default for "); (says == 7) != (tt.runner == RunnerStart) {
+			t.Errorf("%s: %d notes in\n%s", tt.ours, says, s.AppendYAML(nil))
+		}
+	}
+	s := good(t, "mcpServers: {a: {command: npx, args: [b@1]}}\ndragoman: {servers: {a: {startTimeout: 7s}}}")
+	if got := s.Servers[0].StartTimeout; got != 7*time.Second {
+		t.Errorf("the server's own startTimeout is 7s, but %s applies", got)
+	}
+}
