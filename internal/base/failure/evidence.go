@@ -28,9 +28,12 @@ const (
 )
 
 var (
-	noiseLine = pattern.Later(`(?i)^([^\pL\pN]*$|node:internal|\s*throw \w+;$|\s*requireStack: \[|\s+at .*\(node:internal|\s+at node:internal|npm (notice|warn)\b|npm (err!|error) (a complete log of this run|\s*$)|npm (err!|error) *$|\(node:\d+\) .*warning|\(use .node --trace|node\.js v\d|info:? |debug:? |\[?(notice|info|debug)\]|installed \d+ packages|resolved \d+ packages|need to install the following)`)
+	noiseLine = pattern.Later(`(?i)^([^\pL\pN]*$|node:internal|\s*throw \w+;$|\s*requireStack: \[|\s+at .*\(node:internal|\s+at node:internal|npm (notice|warn)\b|\(node:\d+\) .*warning|\(use .node --trace|node\.js v\d|info:? |debug:? |\[?(notice|info|debug)\]|installed \d+ packages|resolved \d+ packages|need to install the following)`)
+	// npmAside is a line of npm that is empty, belongs to a list of details, or gives general advice.
+	npmAside  = pattern.Later(`(?i)^npm (err!|error)( (\d{3}|network|notarget|e\w+))? *($|at |(errno|syscall|path|code:|errno:|syscall:|address:|port:|type:) |\}|a complete log of this run|note that you can|tarball, folder|this is a problem related|in most cases|if you are behind|'proxy' config|this is related to npm)`)
+	uvCause   = pattern.Later(`^\s+(×|[├╰]─▶) `) // uv indents its causes
 	trailLine = pattern.Later(`^(\s+at |\s+\^|\s+File "|\s*throw |\s*\.{3}|node:internal|file://\S+:\d+$|/\S+:\d+$|goroutine \d+ |\t/|\s+\S|\}|\{|Traceback |created by |exit status \d|stack backtrace|note: run with|Require stack:|\s*- /)`)
-	causeLine = pattern.Later(`(?i)(cannot find (module|package)|module_?not_?found|no module named|\benoent\b|\beacces\b|\beaddrinuse\b|no such file|command not found|^panic: |panicked at|^fatal error: |npm (err!|error) (code|\d{3}) |environment variable|env var\b|unbound variable|out of memory|no solution found|not found in the package registry|is not in this registry|could not (resolve|find)|error: unknown (option|command))`)
+	causeLine = pattern.Later(`(?i)(cannot find (module|package)|module_?not_?found|no module named|\benoent\b|\beacces\b|\beaddrinuse\b|no such file|command not found|^panic: |panicked at|^fatal error: |npm (err!|error) \d{3} |no matching version found|request to \S+ failed|environment variable|env var\b|unbound variable|out of memory|no solution found|not found in the package registry|is not in this registry|could not (resolve|find)|error: unknown (option|command))`)
 	errorLine = pattern.Later(`^\s*(Uncaught |\[?\w*\]? ?)?([A-Za-z_$][\w$.]*(Error|Exception|Exit|Interrupt)|[Ee]rror|ERROR|FATAL|[Ff]atal|npm (ERR!|error))\b`)
 	wordLine  = pattern.Later(`(?i)\b(error|failed|failure|fatal|missing|required|denied|refused|invalid|not found|unable|cannot|can't|could not|must be set|not set|undefined|usage:)\b`)
 )
@@ -38,8 +41,10 @@ var (
 // weigh returns the weight of a line of stderr.
 func weigh(line string) int {
 	switch {
-	case strings.TrimSpace(line) == "" || noiseLine().MatchString(line):
+	case strings.TrimSpace(line) == "" || noiseLine().MatchString(line), npmAside().MatchString(line):
 		return noise
+	case uvCause().MatchString(line) && causeLine().MatchString(line):
+		return telling
 	case trailLine().MatchString(line):
 		return trail
 	case causeLine().MatchString(line):

@@ -202,6 +202,51 @@ npm error 404 Not Found - GET https://registry.example/mcp-nope - Not found
 npm error 404
 npm error 404  'mcp-nope@*' is not in this registry.
 npm error A complete log of this run can be found in: /home/u/.npm/_logs/x.log`, "npm error 404  'mcp-nope@*' is not in this registry.", ""},
+		"npm scoped": {`npm error code E404
+npm error 404 Not Found - GET https://registry.example/@a%2fnope
+npm error 404
+npm error 404  The requested resource '@a/nope@*' could not be found or you do not have permission to access it.
+npm error 404
+npm error 404 Note that you can also install from a
+npm error 404 tarball, folder, http url, or git url.
+npm error A complete log of this run can be found in: /home/u/.npm/_logs/x.log`, "npm error 404  The requested resource '@a/nope@*' could not be found or you do not have permission to access it.", ""},
+		"npm version": {`npm error code ETARGET
+npm error notarget No matching version found for a@9.
+npm error notarget In most cases you or one of your dependencies are requesting a package version that doesn't exist.
+npm error A complete log of this run can be found in: /home/u/.npm/_logs/x.log`, "npm error notarget No matching version found for a@9.", ""},
+		"npm offline": {`npm error code ECONNREFUSED
+npm error syscall connect
+npm error errno ECONNREFUSED
+npm error FetchError: request to http://127.0.0.1:1/a failed, reason: connect ECONNREFUSED 127.0.0.1:1
+npm error     at ClientRequest.<anonymous> (/usr/lib/node_modules/npm/node_modules/minipass-fetch/lib/index.js:130:14)
+npm error   code: 'ECONNREFUSED',
+npm error   type: 'system'
+npm error }
+npm error
+npm error If you are behind a proxy, please make sure that the 'proxy' config is set properly.  See: 'npm help config'
+npm error A complete log of this run can be found in: /home/u/.npm/_logs/x.log`, "npm error FetchError: request to http://127.0.0.1:1/a failed, reason: connect ECONNREFUSED 127.0.0.1:1", ""},
+		"npm no name": {`npm error code ENOTFOUND
+npm error syscall getaddrinfo
+npm error errno ENOTFOUND
+npm error network request to https://registry.example/a failed, reason: getaddrinfo ENOTFOUND registry.example
+npm error network This is a problem related to network connectivity.
+npm error network In most cases you are behind a proxy or have bad network settings.
+npm error network
+npm error network If you are behind a proxy, please make sure that the
+npm error network 'proxy' config is set properly.  See: 'npm help config'`, "npm error network request to https://registry.example/a failed, reason: getaddrinfo ENOTFOUND registry.example", ""},
+		"npm file": {`npm error code ENOENT
+npm error syscall open
+npm error path /srv/package.json
+npm error errno -2
+npm error enoent Could not read package.json: Error: ENOENT: no such file or directory, open '/srv/package.json'
+npm error enoent This is related to npm not being able to find a file.
+npm error enoent`, "npm error enoent Could not read package.json: Error: ENOENT: no such file or directory, open '/srv/package.json'", ""},
+		"npm code alone": {"npm error code E500", "npm error code E500", ""},
+		"uvx": {`  × No solution found when resolving tool dependencies:
+  ╰─▶ Because nope was not found in the package registry and you require nope, we can conclude that your requirements are unsatisfiable.`, "╰─▶ Because nope was not found in the package registry and you require nope, we can conclude that your requirements are unsatisfiable.", ""},
+		"docker": {`Unable to find image 'a/nope:latest' locally
+docker: Error response from daemon: pull access denied for a/nope, repository does not exist or may require 'docker login'.
+See 'docker run --help'.`, "docker: Error response from daemon: pull access denied for a/nope, repository does not exist or may require 'docker login'.", ""},
 		"go": {`2026/11/22 10:00:00 starting
 panic: runtime error: invalid memory address or nil pointer dereference
 

@@ -351,6 +351,10 @@ func (f *Facts) exitAction(best string) string {
 	switch {
 	case strings.Contains(low, "is not in this registry"), strings.Contains(low, "npm") && strings.Contains(low, "404"), strings.Contains(low, "not found in the package registry"):
 		return "check the name of the package"
+	case strings.Contains(low, "no matching version found"):
+		return "check the version of the package"
+	case strings.HasPrefix(low, "npm") && strings.Contains(low, "request to "):
+		return "check the network, and whether npm's registry is the right one (npm config get registry)"
 	case strings.Contains(low, "cannot find module"), strings.Contains(low, "cannot find package"), strings.Contains(low, "module_not_found"):
 		return "install the packages of the server (npm install), or correct the path of the script"
 	case strings.Contains(low, "no module named"):
