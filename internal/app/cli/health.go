@@ -341,6 +341,9 @@ func (c *listCommand) examineOne(ctx context.Context, s config.Server, report *s
 	h.ReadyMS = max(1, time.Since(began).Milliseconds())
 	h.State, h.Revision, h.Transport, h.Counts = stateReady, d.Revision.String(), d.Transport, map[string]int{}
 	if report != nil {
+		if report.Revision == "" { // it was still starting when the command began
+			report = cmp.Or(c.reportNow(outer, s.Name), report)
+		}
 		// The serve process may speak one revision with this command and another revision with the
 		// server. The table shows the server's revision and transport.
 		h.Transport = report.Transport

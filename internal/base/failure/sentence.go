@@ -264,10 +264,11 @@ func (f *Facts) sentence(err error, best string) saying {
 		return saying{sentence: "no permission to listen on " + f.listen(), action: "choose a port above 1023 with --listen"}
 	case Cancelled:
 		if f.Unready {
-			return saying{
-				sentence: "Dragoman had to stop before " + who + " was ready" + said(best), plain: "Dragoman had to stop before " + who + " was ready",
-				action: "keep the input of Dragoman open until the answers have arrived",
+			s := saying{sentence: "Dragoman had to stop before " + who + " was ready" + said(best), plain: "Dragoman had to stop before " + who + " was ready"}
+			if f.Given { // by dragoman run or another command that ends with its input
+				s.action = "keep the input of Dragoman open until the answers have arrived"
 			}
+			return s
 		}
 		return saying{sentence: "the request to " + who + " was cancelled"}
 	case Stopped:

@@ -164,6 +164,9 @@ func (h *healer) scopeRefused(st *state) {
 // openFailed records that an open has failed with err, and schedules the next attempt. The
 // parameter why describes err for users.
 func (h *healer) openFailed(st *state, err error, why *failure.Failure) {
+	if st.ops.closed && !h.spec.OneClient {
+		return // we have ended it ourselves; the only client of a server hears that its request came to nothing
+	}
 	var lived time.Duration
 	if !st.health.opened.IsZero() {
 		lived = time.Since(st.health.opened)

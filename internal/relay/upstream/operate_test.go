@@ -175,6 +175,24 @@ func TestStopEndsAStart(t *testing.T) {
 	})
 }
 
+// TestCloseEndsAStart checks that we don't warn about a server whose start we have ended ourselves by
+// stopping. If it is the server of dragoman run, its client has closed our input too early, so we do.
+func TestCloseEndsAStart(t *testing.T) {
+	for _, alone := range []bool{false, true} {
+		h := &program{on: func(*process, *jsonrpc.Message) []byte { return silent }}
+		log := &journal{}
+		bubble(t, h, Spec{Start: time.Hour, OneClient: alone, Given: alone}, func(t *testing.T, u *Upstream) {
+			u.opts.Log = log.logger()
+			u.KeepOpen(true)
+			go func() { _, _ = u.Hello(t.Context(), nil) }()
+			time.Sleep(time.Minute)
+		})
+		if got := log.String(); strings.Contains(got, "level=WARN") != alone || strings.Contains(got, "keep the input") != alone {
+			t.Errorf("only client %t:\n%s", alone, got)
+		}
+	}
+}
+
 // TestStartClearsBackoff checks that Start does not wait for the next scheduled attempt.
 func TestStartClearsBackoff(t *testing.T) {
 	broken := true
