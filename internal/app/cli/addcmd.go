@@ -139,7 +139,7 @@ func (c *addCommand) run(cmd *cobra.Command, _ []string) error {
 	if err := c.checkFlags(named); err != nil {
 		return err
 	}
-	f, err := c.readOwn()
+	f, err := c.env.readOwn(c.into)
 	if err != nil {
 		return err
 	}
@@ -159,7 +159,7 @@ func (c *addCommand) run(cmd *cobra.Command, _ []string) error {
 		return nil // the rest can be known only after a download
 	}
 	return untilUnchanged(func() error {
-		if f, err = c.readOwn(); err != nil { // again, as the questions may have taken minutes
+		if f, err = c.env.readOwn(c.into); err != nil { // again, as the questions may have taken minutes
 			return err
 		}
 		return c.add(ctx, f, a)
@@ -245,13 +245,13 @@ type ownFile struct {
 	old    *config.Snapshot
 }
 
-// readOwn reads the configuration file.
-func (c *addCommand) readOwn() (*ownFile, error) {
-	path, before, err := c.env.ownFile(c.into)
+// readOwn reads the configuration file to which a command adds servers. given is the value of --into.
+func (e environment) readOwn(given string) (*ownFile, error) {
+	path, before, err := e.ownFile(given)
 	if err != nil {
 		return nil, err
 	}
-	old, err := intake.ParseOurs(path, before, intake.Env(c.env))
+	old, err := intake.ParseOurs(path, before, intake.Env(e))
 	return &ownFile{path, before, old}, err
 }
 

@@ -50,8 +50,9 @@ URLs, so it gets an entry that starts "dragoman serve --stdio", or with --server
 "dragoman run URL". With --stdio, every client starts Dragoman.
 
 A client shows a server twice if it's in its own file and, after "dragoman
-import", in Dragoman's configuration too. --move also takes such entries out of
-the client's file, and keeps them in FILE.dragoman-moved.
+import", in Dragoman's configuration too. With --move, the command imports the
+servers that Dragoman doesn't have yet, takes the entries of all that it has out
+of the client's file, and keeps them in FILE.dragoman-moved.
 
 --wrap NAME changes only the entry NAME of the client's file: it puts "dragoman
 run" in front of its command or URL, so a client can use a server that it can't
@@ -78,7 +79,6 @@ NAME. Entries of other servers are never replaced or removed otherwise.`,
   dragoman connect cursor --wrap github --write
 
   # Move all servers of a client to Dragoman.
-  dragoman import --from cursor
   dragoman connect cursor --move --write
 
   # Connect only one server, for the project in this directory. Tool names get no prefix.
@@ -94,7 +94,7 @@ NAME. Entries of other servers are never replaced or removed otherwise.`,
 func (c *connectCommand) addFlags(cmd *cobra.Command) {
 	f := flagsInOrder(cmd)
 	f.BoolVar(&c.write, "write", false, "write the change to the client's file")
-	f.BoolVar(&c.move, "move", false, "also take the servers that Dragoman has too out of the client's file")
+	f.BoolVar(&c.move, "move", false, "also import the client's servers, and take them out of its file")
 	f.StringVar(&c.wrap, "wrap", "", "put \"dragoman run\" in front of the entry `NAME` of the client's file")
 	f.BoolVar(&c.remove, "remove", false, "take back what this command has changed in the file")
 	f.StringVar(&c.server, "server", "", "connect only the configured server `NAME`")
@@ -166,6 +166,11 @@ type connection struct {
 	written       bool
 	backup        string // the path of the old file; "" for none
 
+	// --move imports servers first. These are nil and "" if there are none to import.
+	importer   *importCommand
+	imported   *importResult
+	importDiff string
+
 	kept    clientfile.Change // the change of the file with moved entries; Path is "" for none
 	moved   []string          // the entries that leave the file, or come back to it
 	overlap overlap
@@ -178,35 +183,53 @@ func (c *connectCommand) connect(ctx context.Context, client *clientfile.Client)
 	if err != nil {
 		return err
 	}
+	if x.imported != nil && c.write {
+		if err := c.writeImport(ctx, x); err != nil {
+			return err
+		}
+	}
 	if x.action != "none" && c.write {
 		if err := c.writeChange(x); err != nil {
 			return err
 		}
 	}
 	if c.asJSON {
-		return c.printJSON(struct {
-			Client  string   `json:"client"`
-			File    string   `json:"file"`
-			Entry   string   `json:"entry"`
-			Action  string   `json:"action"`
-			URL     string   `json:"url,omitempty"`
-			Command []string `json:"command,omitempty"`
-			Moved   []string `json:"moved,omitempty"`
-			Twice   []string `json:"twice,omitempty"`
-			Written bool     `json:"written"`
-			Backup  string   `json:"backup,omitempty"`
-			Diff    string   `json:"diff,omitempty"`
-		}{client.ID, x.path, x.entry.Name, x.action, x.entry.URL, x.entry.Command, x.moved, x.overlap.twice, x.written, x.backup, x.diff}, "")
+		return c.printChange(x)
 	}
-	if !x.written && x.diff != "" {
-		if _, err := fmt.Fprint(c.stdout, x.diff); err != nil {
+	if !c.write {
+		if _, err := fmt.Fprint(c.stdout, x.importDiff+x.diff); err != nil {
 			return err
 		}
 	}
+	c.reportImport(x)
 	if !c.quiet {
 		c.report(ctx, x)
 	}
 	return nil
+}
+
+// printChange prints the change as JSON.
+func (c *connectCommand) printChange(x *connection) error {
+	var imported []string
+	if x.imported != nil {
+		for _, s := range x.imported.new() {
+			imported = append(imported, s.Name)
+		}
+	}
+	return c.printJSON(struct {
+		Client   string   `json:"client"`
+		File     string   `json:"file"`
+		Entry    string   `json:"entry"`
+		Action   string   `json:"action"`
+		URL      string   `json:"url,omitempty"`
+		Command  []string `json:"command,omitempty"`
+		Imported []string `json:"imported,omitempty"`
+		Moved    []string `json:"moved,omitempty"`
+		Twice    []string `json:"twice,omitempty"`
+		Written  bool     `json:"written"`
+		Backup   string   `json:"backup,omitempty"`
+		Diff     string   `json:"diff,omitempty"`
+	}{x.client.ID, x.path, x.entry.Name, x.action, x.entry.URL, x.entry.Command, imported, x.moved, x.overlap.twice, x.written, x.backup, x.importDiff + x.diff}, "")
 }
 
 // plan returns the change that the flags ask for.
@@ -267,10 +290,15 @@ func (c *connectCommand) open(client *clientfile.Client) (*connection, error) {
 	return x, nil
 }
 
-// planConnect plans to add Dragoman's entry, and with --move to take out the entries of servers that
-// Dragoman has too.
+// planConnect plans to add Dragoman's entry, and with --move to import the client's servers and to take out
+// the entries of those that Dragoman then has too.
 func (c *connectCommand) planConnect(x *connection) (err error) {
-	if x.entry, err = c.entryFor(x.client, x.base); err != nil {
+	if c.move && c.server == "" {
+		if err = c.importFirst(x); err != nil {
+			return err
+		}
+	}
+	if x.entry, err = c.entryFor(x); err != nil {
 		return err
 	}
 	x.overlap, err = c.overlapWith(x)
@@ -300,9 +328,13 @@ func hostPort(u *url.URL) string {
 }
 
 // entryFor returns the entry for Dragoman in the configuration of a client.
-func (c *connectCommand) entryFor(client *clientfile.Client, base string) (clientfile.Entry, error) {
+func (c *connectCommand) entryFor(x *connection) (clientfile.Entry, error) {
+	client, base := x.client, x.base
 	e := clientfile.Entry{Name: c.name}
 	path, found := c.env.configPath(c.config)
+	if x.imported != nil {
+		path, found = x.imported.into, true
+	}
 	endpoint := base + "/mcp"
 	if c.server != "" {
 		if err := c.checkServer(path, found); err != nil {

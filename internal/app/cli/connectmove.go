@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -29,6 +30,11 @@ func (e environment) comparison(file string) (*intake.Comparison, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot read %s: %w", path, err)
 	}
+	return e.comparisonWith(path, b)
+}
+
+// comparisonWith returns a comparison with the servers of a configuration file with the content b.
+func (e environment) comparisonWith(path string, b []byte) (*intake.Comparison, error) {
 	old, err := intake.ParseOurs(path, b, intake.Env(e))
 	if err != nil {
 		return nil, err
@@ -62,9 +68,65 @@ func overlapOf(s *intake.Source, with *intake.Comparison, only string) (o overla
 	return o
 }
 
+// importFirst plans to import those servers of the client's file that Dragoman doesn't have yet, so that all
+// can be moved.
+func (c *connectCommand) importFirst(x *connection) error {
+	im := &importCommand{world: c.world}
+	f, err := c.env.readOwn(c.config)
+	if err != nil {
+		return err
+	}
+	s, err := readPlace(intake.Machine(c.env), x.place, false, x.addresses)
+	if err != nil || s == nil {
+		return err
+	}
+	s.word = x.client.ID
+	r, err := im.plan(f, []*source{s}, nil)
+	if err != nil {
+		return withHint(err, "move the servers to Dragoman's file yourself, then run this command again")
+	}
+	if len(r.new()) > 0 {
+		x.importer, x.imported = im, r
+		x.importDiff = maskedDiff(r.into, r.change.Before, r.change.After)
+	}
+	return nil
+}
+
+// writeImport imports the servers. If a running serve refuses the changed file, the servers stay in the
+// client's file.
+func (c *connectCommand) writeImport(ctx context.Context, x *connection) error {
+	if !c.asJSON {
+		c.announce(x.importDiff)
+	}
+	if err := x.importer.make(ctx, x.imported); err != nil {
+		return err
+	}
+	return refusedBy(x.imported.told)
+}
+
+// reportImport prints what was imported, or would be.
+func (c *connectCommand) reportImport(x *connection) {
+	if x.imported == nil {
+		return
+	}
+	x.importer.tellImport(x.imported)
+	if c.quiet {
+		return
+	}
+	for _, l := range x.imported.notes() {
+		c.status.label(yellow, "note", clean(excerpt.MaskSecrets(l)))
+	}
+	_ = c.sayTold(x.imported.told)
+}
+
 // overlapWith compares the client's file with the configuration.
 func (c *connectCommand) overlapWith(x *connection) (overlap, error) {
-	with, err := c.env.comparison(c.config)
+	with, err := (*intake.Comparison)(nil), error(nil)
+	if r := x.imported; r != nil {
+		with, err = c.env.comparisonWith(r.into, r.change.After)
+	} else {
+		with, err = c.env.comparison(c.config)
+	}
 	if err != nil {
 		return overlap{}, err
 	}

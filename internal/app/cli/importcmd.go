@@ -104,6 +104,7 @@ type importResult struct {
 	written bool
 	all     []candidate
 	sources []*source
+	change  clientfile.Change
 	secrets []string // the settings of new servers that look like credentials
 	told    []told
 }
@@ -113,43 +114,27 @@ func (c *importCommand) importServers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	into, before, err := c.env.ownFile(c.into)
+	f, err := c.env.readOwn(c.into)
 	if err != nil {
 		return err
 	}
-	old, err := intake.ParseOurs(into, before, intake.Env(c.env))
+	sources, err := c.sources([]string{config.Default().Listen, f.old.Listen})
 	if err != nil {
 		return err
 	}
-	sources, err := c.sources([]string{config.Default().Listen, old.Listen})
+	r, err := c.plan(f, sources, rename)
 	if err != nil {
-		return err
+		return withHint(err, "write the servers to another file with --into FILE, then copy them from FILE to %s", clean(f.path))
 	}
-	all := c.candidates(into, sources, rename, old)
 	for name := range rename {
-		if !slices.ContainsFunc(all, func(c candidate) bool { return c.Server.Name == name || c.Server.Original == name }) {
+		if !slices.ContainsFunc(r.all, func(c candidate) bool { return c.Server.Name == name || c.Server.Original == name }) {
 			return usagef("run `dragoman import --from "+clean(c.from[0])+" --dry-run` to see the names of the servers", "the source has no server named %q", name)
 		}
 	}
-	var add []clientfile.Added
-	for _, x := range all {
-		if x.Status == intake.New {
-			add = append(add, clientfile.Added{Name: x.Name, Comment: "from " + x.Source.Of(&x.Server), Entry: x.Server.Entry, Settings: x.Server.Settings})
-		}
-	}
-	after := before
-	if len(add) > 0 {
-		f := intake.File{Path: into, Before: before, Old: old, Env: intake.Env(c.env)}
-		if after, err = f.Merge(add); err != nil {
-			return withHint(err, "write the servers to another file with --into FILE, then copy them from FILE to %s", clean(into))
-		}
-	}
-	r := &importResult{into: into, created: before == nil, written: len(add) > 0 && !c.dry, all: all, sources: sources, secrets: literalSecrets(all)}
-	if r.written {
-		if _, err := c.env.writeOwn(clientfile.Change{Path: into, Before: before, After: after, Private: len(r.secrets) > 0}); err != nil {
+	if !c.dry {
+		if err := c.make(ctx, r); err != nil {
 			return err
 		}
-		r.told = c.tellServe(ctx, into)
 	}
 	if c.asJSON {
 		return errors.Join(refusedBy(r.told), c.printImport(r))
@@ -159,6 +144,47 @@ func (c *importCommand) importServers(ctx context.Context) error {
 	}
 	c.tellImport(r)
 	return c.sayTold(r.told)
+}
+
+// plan returns what an import of the servers in the sources would do.
+func (c *importCommand) plan(f *ownFile, sources []*source, rename map[string]string) (*importResult, error) {
+	all := c.candidates(f.path, sources, rename, f.old)
+	r := &importResult{into: f.path, created: f.before == nil, all: all, sources: sources, secrets: literalSecrets(all)}
+	r.change = clientfile.Change{Path: f.path, Before: f.before, After: f.before, Private: len(r.secrets) > 0}
+	var add []clientfile.Added
+	for _, x := range r.new() {
+		add = append(add, clientfile.Added{Name: x.Name, Comment: "from " + x.Source.Of(&x.Server), Entry: x.Server.Entry, Settings: x.Server.Settings})
+	}
+	if len(add) == 0 {
+		return r, nil
+	}
+	var err error
+	file := intake.File{Path: f.path, Before: f.before, Old: f.old, Env: intake.Env(c.env)}
+	r.change.After, err = file.Merge(add)
+	return r, err
+}
+
+// new returns the servers that are added to the configuration.
+func (r *importResult) new() (out []candidate) {
+	for _, x := range r.all {
+		if x.Status == intake.New {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+// make adds the servers to the configuration, if there are any, and tells a running serve process.
+func (c *importCommand) make(ctx context.Context, r *importResult) error {
+	if len(r.new()) == 0 {
+		return nil
+	}
+	if _, err := c.env.writeOwn(r.change); err != nil {
+		return err
+	}
+	r.written = true
+	r.told = c.tellServe(ctx, r.into)
+	return nil
 }
 
 // onlyNames parses the values of --only. The keys of the result are the names in the source, and

@@ -28,7 +28,21 @@ func (c *importCommand) showImport(r *importResult) error {
 			return err
 		}
 	}
-	var lines []string
+	for i, l := range r.notes() {
+		if i == 0 {
+			l = "\n" + clean(excerpt.MaskSecrets(l))
+		} else {
+			l = clean(excerpt.MaskSecrets(l))
+		}
+		if _, err := fmt.Fprintln(c.stdout, l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// notes says which settings and servers stay behind, and why.
+func (r *importResult) notes() (lines []string) {
 	for _, x := range r.all {
 		switch x.Status {
 		case intake.Skipped:
@@ -52,27 +66,12 @@ func (c *importCommand) showImport(r *importResult) error {
 			lines = append(lines, fmt.Sprintf("%s: left out %s for other projects; --all-projects also imports these", s.Place.Path, quantity(s.Elsewhere(), "server")))
 		}
 	}
-	for i, l := range lines {
-		if i == 0 {
-			l = "\n" + clean(excerpt.MaskSecrets(l))
-		} else {
-			l = clean(excerpt.MaskSecrets(l))
-		}
-		if _, err := fmt.Fprintln(c.stdout, l); err != nil {
-			return err
-		}
-	}
-	return nil
+	return lines
 }
 
 // tellImport prints to stderr what the command wrote and what the user has to do next.
 func (c *importCommand) tellImport(r *importResult) {
-	n := 0
-	for _, x := range r.all {
-		if x.Status == intake.New {
-			n++
-		}
-	}
+	n := len(r.new())
 	if len(r.secrets) > 0 && n > 0 {
 		verb := "now holds"
 		if !r.written {
@@ -101,7 +100,10 @@ func (c *importCommand) tellImport(r *importResult) {
 	case r.written:
 		c.status.Printf("added %s to %s", quantity(n, "server"), r.into)
 	}
-	if _, known := clientfile.ByID(c.from[0]); r.written && known && len(c.from) == 1 {
+	if len(c.from) != 1 || !r.written {
+		return
+	}
+	if _, known := clientfile.ByID(c.from[0]); known {
 		c.status.Printf("to use %s through Dragoman in %s, run `dragoman connect %s --move`", them(n), r.sources[0].Place.Client.Title, c.from[0])
 	}
 }
