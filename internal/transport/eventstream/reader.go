@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 )
 
 // DefaultBytes is the default limit for the data of one event.
@@ -44,7 +46,8 @@ type Event struct {
 }
 
 const (
-	window = 4 << 10  // size of the window; also the maximum length of an id, event or retry line
+	window = 4 << 10  // size of the window; an id, event or retry line must be shorter
+	wide   = 64 << 10 // least size of the window for a data line that is longer
 	retain = 16 << 10 // maximum size of a data buffer that is kept for the next event
 )
 
@@ -57,15 +60,20 @@ const (
 )
 
 // Reader reads events from a byte stream. It keeps a buffer of 4 KiB, called the window, and the
-// data of the current event. It is not safe for concurrent use.
+// data of the current event. While a data line is longer than the window, a larger buffer from a pool
+// takes the place of the window, so that the line needn't be put together piece by piece. Reader is
+// not safe for concurrent use.
 type Reader struct {
 	src io.Reader
 	lim Limits
 	err error // the error to return when the window contains no more lines: the error of src, or ErrTooLarge
 
-	buf  []byte
-	r, w int // the unread part of the window is buf[r:w]
-	lf   int // offset of the first line feed at or after r, or w if there is none
+	buf   []byte  // the window
+	small []byte  // the window of 4 KiB
+	large *[]byte // the buffer from the pool that is the window instead of small, or nil
+	r, w  int     // the unread part of the window is buf[r:w]
+	lf    int     // offset of the first line feed at or after r, or w if there is none
+	noCR  int     // between r and this offset there is no carriage return
 
 	mode    mode
 	skipLF  bool // the last line ended with CR, so an LF directly after the CR belongs to the line end
@@ -79,7 +87,8 @@ type eventState struct {
 	hasData bool // a data line was seen, even if it was empty
 	seen    bool // a line that is not ignored was seen
 	data    []byte
-	skipped int64 // number of data bytes written to Limits.Skip
+	held    []byte // the only data line so far, in the window; data is empty then
+	skipped int64  // number of data bytes written to Limits.Skip
 }
 
 // NewReader returns a Reader that reads from src. The Reader returns an event as soon as src has
@@ -96,14 +105,15 @@ func (r *Reader) Reset(src io.Reader, lim Limits) {
 	if lim.Bytes <= 0 {
 		lim.Bytes = DefaultBytes
 	}
-	buf, data := r.buf, r.data
-	if buf == nil {
-		buf = make([]byte, window)
+	small, data := r.small, r.data
+	if small == nil {
+		small = make([]byte, window)
 	}
 	if cap(data) > retain {
 		data = nil
 	}
-	*r = Reader{src: src, lim: lim, buf: buf, eventState: eventState{data: data[:0]}}
+	r.release()
+	*r = Reader{src: src, lim: lim, buf: small, small: small, eventState: eventState{data: data[:0]}}
 }
 
 // Next returns the next event. At the end of the stream, Next returns io.EOF. If the stream ends
@@ -165,8 +175,21 @@ func (r *Reader) take(line []byte) bool {
 	}
 	switch string(name) {
 	case "data":
+		if !r.hasData && r.fits(value) {
+			// Most events have one line, and their end is in the window. They are copied only once.
+			r.seen, r.hasData, r.held = true, true, value
+			return false
+		}
 		r.startData()
 		r.grow(value)
+		return false
+	case "event", "id", "retry":
+		if len(line) >= window {
+			r.err = ErrTooLarge
+			return false
+		}
+	}
+	switch string(name) {
 	case "event":
 		r.seen = true
 		r.ev.Name = intern(value)
@@ -186,8 +209,8 @@ func (r *Reader) take(line []byte) bool {
 	return false
 }
 
-// takePart handles what the window contains of a line whose end has not arrived. So a data line or
-// a comment may be longer than the window.
+// takePart handles what the window contains of a line whose end has not arrived. It leaves a data line
+// in the window as long as it is within the limit, and takes a longer one, or a comment, piece by piece.
 func (r *Reader) takePart() {
 	part := r.buf[r.r:r.w]
 	if r.mode == atStart {
@@ -198,12 +221,15 @@ func (r *Reader) takePart() {
 			return
 		case bytes.HasPrefix(part, []byte("data:")):
 			part = bytes.TrimPrefix(part[len("data:"):], []byte{' '})
+			if r.fits(part) {
+				return
+			}
 			r.startData()
 			r.mode = inData
 		case bytes.HasPrefix(part, []byte("event:")),
 			bytes.HasPrefix(part, []byte("id:")),
 			bytes.HasPrefix(part, []byte("retry:")):
-			if len(part) == len(r.buf) && r.err == nil {
+			if len(part) >= window && r.err == nil {
 				r.err = ErrTooLarge
 			}
 			return
@@ -220,10 +246,26 @@ func (r *Reader) takePart() {
 // startData prepares for the value of a data line. If the event already has a data line, startData
 // appends a line feed to its value.
 func (r *Reader) startData() {
+	r.keep()
 	if r.hasData {
 		r.grow([]byte{'\n'})
 	}
 	r.seen, r.hasData = true, true
+}
+
+// fits reports whether the event stays within the limit with the value of one more data line.
+func (r *Reader) fits(value []byte) bool {
+	have := len(r.data) + len(r.held)
+	if r.hasData {
+		have++ // the line feed
+	}
+	return !r.ev.Skipped && len(value) <= r.lim.Bytes-have
+}
+
+// keep copies what is held in the window to data, before the window changes or another line follows.
+func (r *Reader) keep() {
+	r.data = append(r.data, r.held...)
+	r.held = nil
 }
 
 func (r *Reader) grow(b []byte) {
@@ -255,6 +297,8 @@ func (r *Reader) dispatch() Event {
 	e := r.ev
 	data := r.data
 	switch {
+	case len(r.held) > 0:
+		e.Data = bytes.Clone(r.held)
 	case len(data) == 0:
 	case cap(data) > retain:
 		// Give the large buffer to the caller, so that r does not keep it for a long time.
@@ -269,9 +313,11 @@ func (r *Reader) dispatch() Event {
 // lineEnd returns the offset of the end of the line that begins at r.r. It returns -1 if the window
 // does not contain the end.
 func (r *Reader) lineEnd() int {
-	if i := bytes.IndexByte(r.buf[r.r:r.lf], '\r'); i >= 0 {
-		return r.r + i
+	from := max(r.r, r.noCR)
+	if i := bytes.IndexByte(r.buf[from:r.lf], '\r'); i >= 0 {
+		return from + i
 	}
+	r.noCR = r.lf
 	if r.lf < r.w {
 		return r.lf
 	}
@@ -295,14 +341,10 @@ func (r *Reader) nextLF(from int) int {
 	return r.w
 }
 
-// fill reads from src into the window, until src returns data or an error. The window always has
-// room, because it contains at most the beginning of a line that is shorter than the window.
+// fill reads from src into the window, until src returns data or an error.
 func (r *Reader) fill() {
-	if r.r > 0 {
-		n := copy(r.buf, r.buf[r.r:r.w])
-		r.lf -= r.r
-		r.r, r.w = 0, n
-	}
+	r.keep()
+	r.makeRoom()
 	for range 100 {
 		n, err := r.src.Read(r.buf[r.w:])
 		if n < 0 || n > len(r.buf)-r.w {
@@ -319,6 +361,39 @@ func (r *Reader) fill() {
 		}
 	}
 	r.err = io.ErrNoProgress
+}
+
+// makeRoom moves the unread part to the beginning of the window. Only a data line within the limit can
+// be longer than the window; for such a line, makeRoom takes a larger window, and goes back to the
+// small one after it.
+func (r *Reader) makeRoom() {
+	rest, to := r.buf[r.r:r.w], r.buf
+	var large *[]byte
+	switch {
+	case len(rest) == len(r.buf):
+		most := r.lim.Bytes + window // with room for the name of the field and the end of the line
+		large = jsonrpc.GetBuffer(min(max(4*len(rest), wide), max(most, 2*window)))
+		to = (*large)[:cap(*large)]
+	case r.large != nil && len(rest) <= window/2:
+		to = r.small
+	case r.r == 0:
+		return
+	default:
+		large, r.large = r.large, nil
+	}
+	n := copy(to, rest)
+	r.release()
+	r.buf, r.large = to, large
+	r.lf, r.noCR = r.lf-r.r, max(r.noCR-r.r, 0)
+	r.r, r.w = 0, n
+}
+
+// release gives the large window back. What is in it must have been copied.
+func (r *Reader) release() {
+	if r.large != nil {
+		jsonrpc.PutBuffer(r.large, *r.large)
+		r.large = nil
+	}
 }
 
 // skipMark skips a byte order mark at the start of the stream.

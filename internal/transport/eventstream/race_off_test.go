@@ -1,0 +1,5 @@
+//go:build !race
+
+package eventstream
+
+const raceEnabled = false
