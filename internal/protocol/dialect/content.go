@@ -1,8 +1,6 @@
 package dialect
 
 import (
-	"bytes"
-
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/base/trails"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
@@ -13,16 +11,17 @@ import (
 // "SamplingMessage", of all revisions). Legacy revisions from 2025-06-18 on require that some values
 // are objects (§Schema, "CallToolResult", "Tool").
 
-// lacks reports whether a result may contain something that this revision cannot express. It runs
-// for every answer, so it must be fast.
-func (l legacy) lacks(c *mcp.Call, r *mcp.Reply) bool {
+// lacks reports whether a result may contain something that this revision cannot express. structured
+// is the position of structuredContent in a result of a modern server. lacks runs for every answer, so
+// it must be fast.
+func (l legacy) lacks(c *mcp.Call, r *mcp.Reply, structured jsonrpc.Span) bool {
 	switch c.Msg.Method {
 	case mcp.MethodCallTool:
 		if !l.rev.Can(mcp.ResourceLinks) {
 			return true
 		}
-		if r.From.Can(mcp.StructuredAny) && mayBeStructured(r.Msg.Raw) {
-			k := jsonrpc.KindOf(r.Msg.Raw, r.Msg.ResultMember("structuredContent"))
+		if r.From.Can(mcp.StructuredAny) {
+			k := jsonrpc.KindOf(r.Msg.Raw, structured)
 			return k != 0 && k != '{'
 		}
 	case mcp.MethodGetPrompt:
@@ -32,24 +31,6 @@ func (l legacy) lacks(c *mcp.Call, r *mcp.Reply) bool {
 	}
 	return false
 }
-
-// mayBeStructured reports whether a message may have a member structuredContent. It searches for the
-// letter C, which is rare. This is much faster than a search for the member. Without a C in the
-// message, the name of a member can be structuredContent only if the name has a JSON escape.
-func mayBeStructured(raw []byte) bool {
-	for rest := raw; ; {
-		i := bytes.IndexByte(rest, 'C')
-		if i < 0 {
-			return bytes.IndexByte(raw, '\\') >= 0
-		}
-		if bytes.HasSuffix(rest[:i], structuredHead) && bytes.HasPrefix(rest[i:], structuredTail) {
-			return true
-		}
-		rest = rest[i+1:]
-	}
-}
-
-var structuredHead, structuredTail = []byte("structured"), []byte("Content")
 
 // convertReply does the same as reply, and also converts content that this revision does not allow.
 func (l legacy) convertReply(dst []byte, c *mcp.Call, r *mcp.Reply) []byte {

@@ -85,6 +85,7 @@ func (l legacy) reply(dst []byte, c *mcp.Call, r *mcp.Reply) []byte {
 	e.AddAll(r.Edits)
 	m := r.Msg
 	e.Replace(mcp.WhyID, m.IDAt, []byte(c.Msg.ID))
+	meta, structured := modernMembers(r)
 	switch {
 	case m.Kind == jsonrpc.Failure:
 		if !repairError(&e, m) {
@@ -92,8 +93,8 @@ func (l legacy) reply(dst []byte, c *mcp.Call, r *mcp.Reply) []byte {
 		}
 	case jsonrpc.KindOf(m.Raw, m.Result) != '{':
 		e.Replace(mcp.WhyResultObject, m.Result, objectResult(c, m))
-	case l.lacks(c, r):
-		if obj, drop := serverInfoIn(r); drop != nil {
+	case l.lacks(c, r, structured):
+		if obj, drop := serverInfoIn(r, meta); drop != nil {
 			next := *r
 			next.Edits.Object(mcp.WhyServerInfo, m.Raw, obj, drop)
 			dst = l.convertReply(dst, c, &next)
@@ -102,7 +103,7 @@ func (l legacy) reply(dst []byte, c *mcp.Call, r *mcp.Reply) []byte {
 		}
 		return l.convertReply(dst, c, r)
 	default:
-		if obj, drop := serverInfoIn(r); drop != nil {
+		if obj, drop := serverInfoIn(r, meta); drop != nil {
 			e.Object(mcp.WhyServerInfo, m.Raw, obj, drop)
 		}
 	}
@@ -111,15 +112,24 @@ func (l legacy) reply(dst []byte, c *mcp.Call, r *mcp.Reply) []byte {
 	return c.Trail.Splice(dst, m.Raw, &e)
 }
 
-// serverInfoIn returns the object from which a legacy codec drops a member, so that a result of the
-// modern era does not name its server (2026-07-28 §Base, "General fields"). Legacy clients know the
-// server from initialize, and some treat a result with metadata differently.
-func serverInfoIn(r *mcp.Reply) (obj jsonrpc.Span, drop func(key []byte) bool) {
+// modernMembers finds the members of a modern server's result that a legacy client may have to get in
+// another form. It looks for both at once, because a result may be long.
+func modernMembers(r *mcp.Reply) (meta, structured jsonrpc.Span) {
 	if !r.From.Modern() {
-		return obj, nil
+		return meta, structured
 	}
+	var at [2]jsonrpc.Span
+	jsonrpc.FindAll(r.Msg.Raw, r.Msg.Result, metaAndStructured, at[:])
+	return at[0], at[1]
+}
+
+var metaAndStructured = []string{mcp.KeyMeta, "structuredContent"}
+
+// serverInfoIn returns the object from which a legacy codec drops a member, so that a result of the
+// modern era does not name its server (2026-07-28 §Base, "General fields"). meta is the result's _meta.
+// Legacy clients know the server from initialize, and some treat a result with metadata differently.
+func serverInfoIn(r *mcp.Reply, meta jsonrpc.Span) (obj jsonrpc.Span, drop func(key []byte) bool) {
 	m := r.Msg
-	meta := m.ResultMember(mcp.KeyMeta)
 	if jsonrpc.Find(m.Raw, meta, mcp.KeyServerInfo).IsZero() {
 		return obj, nil
 	}
