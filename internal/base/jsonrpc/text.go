@@ -14,11 +14,28 @@ const (
 
 // stops finds the bytes of w at which a fast scan of a string must stop: quotes, backslashes,
 // control characters and non-ASCII bytes. The result has the high bit of each such byte set. Only
-// the lowest set bit is reliable, because the borrow of the subtraction may set wrong bits above
+// the lowest set bit is reliable, because the borrow of a subtraction may set wrong bits above
 // it.
-func stops(w uint64) uint64 {
-	quote, backslash := w^ones*'"', w^ones*'\\'
-	return (w | (quote - ones) | (backslash - ones) | (w - ones*' ')) & highs
+func stops(w uint64) uint64 { return (quoteOrControl(w) | backslash(w)) & highs }
+
+// quoteOrControl and backslash are the halves of stops, before the last step. After w^2, the quote and the
+// control characters are the ASCII bytes below 0x21. quoteOrControl misses the non-ASCII bytes 0x80 to
+// 0x9F and 0xA2, and backslash misses 0xDC, so each finds what the other misses.
+func quoteOrControl(w uint64) uint64 { return (w ^ ones*2) - ones*0x21 }
+func backslash(w uint64) uint64      { return (w ^ ones*'\\') - ones }
+
+// skipPlain skips 32 bytes at a time, as long as none of them is a stop.
+func skipPlain(b []byte, i int) int {
+	for ; i <= len(b)-32; i += 32 {
+		part := (*[32]byte)(b[i:])
+		w, x := binary.LittleEndian.Uint64(part[0:]), binary.LittleEndian.Uint64(part[8:])
+		y, z := binary.LittleEndian.Uint64(part[16:]), binary.LittleEndian.Uint64(part[24:])
+		if (quoteOrControl(w)|quoteOrControl(x)|quoteOrControl(y)|quoteOrControl(z)|
+			backslash(w)|backslash(x)|backslash(y)|backslash(z))&highs != 0 {
+			break
+		}
+	}
+	return i
 }
 
 // shortText returns the length of the string at i, including its quotes. It returns 0 if the string
@@ -41,20 +58,15 @@ func (s *scanner) text(i int) (end int, escaped bool) {
 	start := i
 	i++
 	for {
-		for i+8 <= len(b) {
+		for run := i; i+8 <= len(b); {
 			m := stops(binary.LittleEndian.Uint64(b[i:]))
 			if m != 0 {
 				i += bits.TrailingZeros64(m) >> 3
 				break
 			}
-			i += 8
-			for i-start > 64 && i+32 <= len(b) { // a long text: one branch for four words
-				w := (*[32]byte)(b[i:])
-				if stops(binary.LittleEndian.Uint64(w[:]))|stops(binary.LittleEndian.Uint64(w[8:]))|
-					stops(binary.LittleEndian.Uint64(w[16:]))|stops(binary.LittleEndian.Uint64(w[24:])) != 0 {
-					break
-				}
-				i += 32
+			if i += 8; i-run >= 64 {
+				i = skipPlain(b, i)
+				run = i
 			}
 		}
 		if i >= len(b) {

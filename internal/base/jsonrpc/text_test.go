@@ -1,6 +1,10 @@
 package jsonrpc
 
 import (
+	"bytes"
+	"encoding/binary"
+	"math/bits"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -73,6 +77,40 @@ func TestSkipTextEscapes(t *testing.T) {
 				if end := skipText([]byte(s), 0); end != -1 {
 					t.Fatalf("%s: %d, want -1", s, end)
 				}
+			}
+		}
+	}
+}
+
+// TestStops checks the lowest stop for every pair of bytes at every place.
+func TestStops(t *testing.T) {
+	stop := func(c byte) bool { return c < ' ' || c == '"' || c == '\\' || c >= 0x80 }
+	for at := range 7 {
+		for pair := range 1 << 16 {
+			b := []byte("abcdefgh")
+			b[at], b[at+1] = byte(pair), byte(pair>>8)
+			want := slices.IndexFunc(b, stop)
+			if want < 0 {
+				want = 8
+			}
+			if got := bits.TrailingZeros64(stops(binary.LittleEndian.Uint64(b))) >> 3; got != want {
+				t.Fatalf("%q: got %d, want %d", b, got, want)
+			}
+		}
+	}
+}
+
+// TestLongTexts puts each byte at each place of a long text, so that it meets every stride of the scan.
+func TestLongTexts(t *testing.T) {
+	plain := bytes.Repeat([]byte("0123456789ghijkl"), 16) // none of them makes an escape of a backslash
+	for at := range plain {
+		for c := range 1 << 8 {
+			text := append(append([]byte{'"'}, plain...), '"')
+			text[1+at] = byte(c)
+			err := Valid(text, Limits{})
+			ok := c >= ' ' && c != '"' && c != '\\' && c < 0x80
+			if (err == nil) != ok {
+				t.Fatalf("0x%02x at %d: %v", c, at, err)
 			}
 		}
 	}
