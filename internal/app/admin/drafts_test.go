@@ -175,10 +175,10 @@ func TestDraftWithSecrets(t *testing.T) {
 		secret, failure string // failure is a part of what is wrong; "" for nothing
 		secrets         config.Secrets
 	}{
-		{"gh", "", func(name string) (config.Secret, bool, error) {
+		{"gh", "", func(_, name string) (config.Secret, bool, error) {
 			return config.NewSecret("canary-gh"), name == "gh", nil
 		}},
-		{"none", "there is no secret none", func(string) (config.Secret, bool, error) { return config.Secret{}, false, nil }},
+		{"none", "there is no secret none", func(_, _ string) (config.Secret, bool, error) { return config.Secret{}, false, nil }},
 		{"gh", "the secret gh cannot be read", nil},
 	} {
 		r := serving(t)

@@ -14,12 +14,12 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/team/vault"
 )
 
-// secretsOf returns a look-up for the secrets of one project. It finds what the store has when it's called.
-func secretsOf(ctx context.Context, s *store.Safe, project string) config.Secrets {
+// secretsOf returns a look-up for the secrets of the projects. It finds what the store has when it's called.
+func secretsOf(ctx context.Context, s *store.Safe) config.Secrets {
 	if s == nil {
 		return nil
 	}
-	return func(name string) (config.Secret, bool, error) { return s.Secret(ctx, project, name) }
+	return func(project, name string) (config.Secret, bool, error) { return s.Secret(ctx, project, name) }
 }
 
 // readSecrets reads the configuration file again if it refers to secrets, which the caller of Serve couldn't
@@ -29,7 +29,7 @@ func (o *ServeOptions) readSecrets(ctx context.Context, log *slog.Logger) (err e
 	if !o.Config.ReadsSecrets() {
 		return nil
 	}
-	s, problems := config.LoadWith(o.Config.File, secretsOf(ctx, o.safe, event.DefaultProject))
+	s, problems := config.LoadWith(o.Config.File, secretsOf(ctx, o.safe))
 	if s == nil || o.Strict && problems.Err() != nil {
 		return problems.Refusal(o.Strict)
 	}
@@ -46,7 +46,7 @@ func (o *ServeOptions) readSecrets(ctx context.Context, log *slog.Logger) (err e
 // reread reads the configuration file with its secrets. If the vault's key is not in order any more, the
 // servers that need secrets couldn't be started, so the file is refused and they stay.
 func (o *ServeOptions) reread(ctx context.Context) (*config.Snapshot, config.Problems) {
-	s, problems := config.LoadWith(o.ConfigPath, secretsOf(ctx, o.safe, event.DefaultProject))
+	s, problems := config.LoadWith(o.ConfigPath, secretsOf(ctx, o.safe))
 	if s == nil || !s.ReadsSecrets() {
 		return s, problems
 	}

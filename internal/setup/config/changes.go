@@ -12,12 +12,12 @@ var serverSettings = map[string]string{
 	"Header": "headers", "Kind": "type", "CAFile": "caFile", "Prefix": "prefix", "Unprefixed": "prefix", "Isolation": "isolation",
 	"Revision": "revision", "Dialect": "dialect", "Profile": "dialect", "Lazy": "lazy", "Expose": "expose",
 	"CallTimeout": "callTimeout", "CallMax": "callMax", "StartTimeout": "startTimeout", "Message": "message", "Ping": "ping",
-	"Disabled": "disabled", "Unusable": "variables",
+	"Disabled": "disabled", "Unusable": "variables", "Shared": "use", "Also": "expose",
 	"Name": "", "Given": "", "Fingerprint": "",
 }
 
 // snapshotSettings maps each field of Snapshot to the name of its setting in the file. A field
-// without its own setting maps to "". Servers also maps to "", because Since compares the servers
+// without its own setting maps to "". So do Servers and Projects, because Since compares these
 // one by one.
 var snapshotSettings = map[string]string{
 	"Listen": "listen", "Identity": "server", "Revisions": "revisions", "InheritEnv": "inheritEnv", "EnvFile": "envFile",
@@ -26,7 +26,8 @@ var snapshotSettings = map[string]string{
 	"Origins": "allowedOrigins", "Log": "log", "Traces": "telemetry.traces", "Console": "console", "Record": "record", "Dialects": "dialects",
 	"AllowUnauthenticatedNetworkAccess": "allowUnauthenticatedNetworkAccess",
 	"Access":                            "access.loopback",
-	"File":                              "", "Empty": "", "Servers": "",
+	"Expose":                            "expose",
+	"File":                              "", "Empty": "", "Servers": "", "Projects": "",
 }
 
 // Changes is the difference between a configuration and an older one. Removed is in the order of
@@ -76,7 +77,10 @@ func (s *Snapshot) Since(old *Snapshot) (c Changes) {
 // where in it they are. A line that was inserted above a server doesn't change the server.
 func (s *Snapshot) unplaced() *Snapshot {
 	out := *s
-	out.secrets = nil
+	out.secrets, out.Projects = nil, slices.Clone(s.Projects)
+	for i := range out.Projects {
+		out.Projects[i] = out.Projects[i].unplaced()
+	}
 	out.Servers = slices.Clone(s.Servers)
 	for i := range out.Servers {
 		out.Servers[i].vaultKey = "" // changes with dragoman.vault.key

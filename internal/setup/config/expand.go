@@ -4,11 +4,12 @@ import (
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 )
 
-// Secrets looks up a secret of the project to which the file belongs. ok is false if the project has no
-// secret with this name. An error says why a secret can't be read.
-type Secrets func(name string) (value Secret, ok bool, err error)
+// Secrets looks up a secret of a project. ok is false if the project has no secret with this name. An error
+// says why a secret can't be read.
+type Secrets func(project, name string) (value Secret, ok bool, err error)
 
 // Expand replaces the references in a command-line value by the same rules as in a configuration
 // file: ${NAME}, ${NAME:-default}, and $${ for a literal ${. Every user of the machine can read a
@@ -48,6 +49,8 @@ type lookups struct {
 	env     func(string) (string, bool)
 	secrets Secrets           // nil if this program can't read any
 	note    func(name string) // if not nil, called for each reference to a secret
+	project string            // whose secrets they are
+	alone   bool              // the project doesn't see the environment of the process
 }
 
 // expand replaces the references in a value: ${NAME}, ${NAME:-default}, ${secret:NAME}, and ${env:NAME},
@@ -110,6 +113,8 @@ func (from lookups) resolve(ref string) (value string, missing Missing, bad, hin
 	}
 	v, ok := from.env(name)
 	switch {
+	case !ok && from.alone:
+		return "", missing, "${" + printable(ref) + "} is a variable of the machine, and a project in the store reads only its own secrets", "write ${secret:NAME}, or write the project into the configuration file"
 	case ok && (v != "" || !hasFallback):
 		return v, missing, "", ""
 	case hasFallback:
@@ -132,12 +137,16 @@ func (from lookups) secret(name string) (value string, missing Missing, bad, hin
 		return "", missing, "the secret " + name + " cannot be read, because only dragoman serve reads secrets, from its store",
 			"put the value into an environment variable or into the file of dragoman.envFile, and write ${NAME}"
 	}
-	v, ok, err := from.secrets(name)
+	v, ok, err := from.secrets(from.project, name)
+	set, of := "`dragoman secrets set "+name+"`", ""
+	if from.project != event.DefaultProject {
+		set, of = "`dragoman secrets set "+name+" --project "+from.project+"`", " of the project "+from.project
+	}
 	switch {
 	case err != nil:
-		return "", missing, "the secret " + name + " cannot be read: " + excerpt.Line(err.Error(), 400), "store it again with `dragoman secrets set " + name + "`"
+		return "", missing, "the secret " + name + of + " cannot be read: " + excerpt.Line(err.Error(), 400), "store it again with " + set
 	case !ok:
-		return "", missing, "there is no secret " + name, "run `dragoman secrets set " + name + "`"
+		return "", missing, "there is no secret " + name + of, "run " + set
 	}
 	return v.Reveal(), Missing{}, "", ""
 }

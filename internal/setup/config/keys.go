@@ -26,7 +26,7 @@ dragoman:
 // documentation with the parser.
 func Keys() []string {
 	none := func(string) (string, bool) { return "", false }
-	c := &compiler{asked: map[string]bool{}, process: none, env: none}
+	c := &compiler{home: ourKey, asked: map[string]bool{}, process: none, env: none}
 	c.compile([]byte(everySection))
 	all := slices.Sorted(maps.Keys(c.asked))
 	return slices.DeleteFunc(slices.Clone(all), func(key string) bool {

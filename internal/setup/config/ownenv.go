@@ -1,6 +1,11 @@
 package config
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+
+	"github.com/dragoman-mcp/dragoman/internal/relay/event"
+)
 
 // maxOwnText is the maximum number of bytes that references to variables in the env of one server
 // may insert in total. Without a maximum, a few values that refer to each other could produce
@@ -37,7 +42,7 @@ func (c *compiler) setOwn(o *object) {
 
 // lookups returns what finds the values of references in the settings of the server.
 func (c *compiler) lookups() lookups {
-	return lookups{c.lookup, c.secrets, func(name string) { c.secret = name }}
+	return lookups{env: c.lookup, secrets: c.secrets, note: func(name string) { c.secret = name }, project: cmp.Or(c.project, event.DefaultProject), alone: c.stored}
 }
 
 // lookup returns the value of a variable for the server that is being read. If the value has an

@@ -58,16 +58,8 @@ func parse(name string, b []byte, from lookups, variables func(path string) ([]V
 	if from.env == nil {
 		from.env = func(string) (string, bool) { return "", false }
 	}
-	c := &compiler{file: name, process: from.env, variables: variables}
-	if from.secrets != nil {
-		c.secrets = func(name string) (Secret, bool, error) {
-			v, ok, err := from.secrets(name)
-			if len(v.Reveal()) >= shortestSecret {
-				c.source.secrets = append(c.source.secrets, v.Reveal())
-			}
-			return v, ok, err
-		}
-	}
+	c := &compiler{file: name, home: ourKey, process: from.env, variables: variables}
+	c.hideSecrets(from.secrets)
 	c.env = func(name string) (string, bool) {
 		v, ok := c.outer(name)
 		if ok && len(v) >= shortestSecret && excerpt.SecretName(name) {
@@ -85,6 +77,20 @@ func parse(name string, b []byte, from lookups, variables func(path string) ([]V
 	return s, c.problems
 }
 
+// hideSecrets lets references read secrets, and masks these in all problems. secrets may be nil.
+func (c *compiler) hideSecrets(secrets Secrets) {
+	if secrets == nil {
+		return
+	}
+	c.secrets = func(project, name string) (Secret, bool, error) {
+		v, ok, err := secrets(project, name)
+		if len(v.Reveal()) >= shortestSecret {
+			c.source.secrets = append(c.source.secrets, v.Reveal())
+		}
+		return v, ok, err
+	}
+}
+
 // compile parses the content b of the file. The returned Snapshot is valid only if c.fatal is false
 // afterwards.
 func (c *compiler) compile(b []byte) *Snapshot {
@@ -97,9 +103,9 @@ func (c *compiler) compile(b []byte) *Snapshot {
 	}
 	top := c.object(root, "")
 	entries := top.get("mcpServers")
-	ours := top.object("dragoman")
+	ours := top.object(ourKey)
 	if ours == nil {
-		ours = c.object(&node{}, "dragoman")
+		ours = c.object(&node{}, ourKey)
 	}
 	c.readOurs(ours, s)
 	c.readDialects(ours.object("dialects"))
@@ -147,6 +153,9 @@ func (c *compiler) foreignTop(top *object, ours []string) {
 		c.problem(nil, "", "is not a configuration: it has no key that Dragoman knows", "name another file, or write servers under mcpServers")
 	}
 }
+
+// ourKey is the key of Dragoman's own settings.
+const ourKey = "dragoman"
 
 func (c *compiler) readOurs(o *object, s *Snapshot) {
 	s.EnvFile = c.readEnvFile(o) // must be first, because the other settings may refer to variables in that file
@@ -266,7 +275,7 @@ func (c *compiler) readTraces(o *object, t *Traces) {
 func (c *compiler) readIdentity(o *object, s *Snapshot) {
 	id := &s.Identity
 	if o == nil {
-		o = c.object(&node{}, "dragoman.server")
+		o = c.object(&node{}, join(c.home, "server"))
 	}
 	o.text("name", &id.Name)
 	o.text("title", &id.Title)
@@ -303,13 +312,18 @@ func (c *compiler) readInstructions(o *object, in *Instructions, outside bool) {
 	if n := o.text("text", &in.Text); n != nil {
 		e, _, _ := expand(n.text, lookups{env: c.env})
 		if in.Outside = e.from; e.from && !outside {
-			c.problem(n, o.at("text"), "contains ${…}, and every client would read the value", "write the text itself, or set dragoman.server.allowSecretsInInstructions: true if the value is not secret")
+			c.problem(n, o.at("text"), "contains ${…}, and every client would read the value", "write the text itself, or set "+join(c.home, "server")+".allowSecretsInInstructions: true if the value is not secret")
 		}
 		if !outside && !e.from && excerpt.MaskSecrets(n.text) != n.text {
-			c.problem(n, o.at("text"), "contains text that looks like a credential, and every client would read it", "remove it, or set dragoman.server.allowSecretsInInstructions: true if it is not secret")
+			c.problem(n, o.at("text"), "contains text that looks like a credential, and every client would read it", "remove it, or set "+join(c.home, "server")+".allowSecretsInInstructions: true if it is not secret")
 			c.source.secrets = append(c.source.secrets, n.text)
 		}
 		sources = append(sources, "text")
+	}
+	for _, key := range []string{"file", "command"} {
+		if n := o.get(key); n != nil && c.stored {
+			c.problem(n, o.at(key), "works only in the configuration file, but the project is in the store", "use the key text")
+		}
 	}
 	if n := o.text("file", &in.File); n != nil {
 		sources = append(sources, "file")
@@ -422,6 +436,9 @@ func (c *compiler) relative(n *node, path, p string) string {
 		return ""
 	case filepath.IsAbs(p):
 		return p
+	case c.stored:
+		c.problem(n, path, "must be an absolute path, because the project is in no folder", "")
+		return ""
 	}
 	return filepath.Join(filepath.Dir(c.file), p)
 }

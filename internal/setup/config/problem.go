@@ -23,8 +23,11 @@ type Problem struct {
 	Caret  int
 	// Warning is true if the problem makes neither the file nor a server unusable.
 	Warning bool
+	// Project is the project of dragoman.projects in which the problem is. The problem doesn't affect any
+	// other project. "" means that it's elsewhere in the file.
+	Project string
 	// Server is set if the problem makes only one server unusable, because an environment variable or a
-	// secret is not set. Server is the name of this server. `config check` treats the problem as an
+	// secret is not set, or because default has no such server. Server is the name of this server. `config check` treats the problem as an
 	// error, unless it's a secret, which only serve can look up.
 	Server string
 	// Missing is also set in a warning if it's a secret.
@@ -98,11 +101,11 @@ func (ps Problems) Err() error {
 	return &Error{Problems: bad}
 }
 
-// Refusal returns an error that lists why the configuration isn't used. A server that can't be used is a
-// reason only if strict is set; else Refusal leaves it out.
+// Refusal returns an error that lists why the configuration isn't used. A server or a project that can't be
+// used is a reason only if strict is set; else Refusal leaves it out.
 func (ps Problems) Refusal(strict bool) error {
 	if !strict {
-		ps = slices.DeleteFunc(slices.Clone(ps), func(p Problem) bool { return p.Server != "" })
+		ps = slices.DeleteFunc(slices.Clone(ps), func(p Problem) bool { return p.Server != "" || p.Project != "" })
 	}
 	return ps.Err()
 }

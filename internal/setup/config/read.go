@@ -40,6 +40,14 @@ type compiler struct {
 	own    ownEnv // the env of server
 	// startGiven says whether the file has limits.start, so that package runners have no default of their own.
 	startGiven bool
+	// home is the path of the settings that are being read: "dragoman", or that of a project. project is
+	// that project's name, or "" for default, and stored says that it's a project of the store. broken is
+	// the first problem that makes the whole project unusable.
+	home    string
+	project string
+	stored  bool
+	broken  *Problem
+	common  []Server // those of default, which a project may use
 	// format describes the file if it seems to be something other than a list of servers. formatHint
 	// says what the user can do about such a file.
 	format, formatHint string
@@ -62,14 +70,19 @@ func (c *compiler) report(at *node, path, text, hint string, warning bool) {
 // add sets the position of the problem p and returns p. It also appends p to c.problems, except if
 // c.problems is already full.
 func (c *compiler) add(at *node, p Problem) Problem {
-	p.File = c.file
+	p.File, p.Project = c.file, c.project
 	for _, secret := range c.source.secrets {
 		p.Text = strings.ReplaceAll(p.Text, secret, mask)
 	}
 	if at != nil {
 		p.Line, p.Col = at.line, at.col
 	}
-	c.fatal = c.fatal || !p.Warning && p.Server == ""
+	if !p.Warning && p.Server == "" {
+		c.fatal = c.fatal || p.Project == ""
+		if p.Project != "" && c.broken == nil {
+			c.broken = &p
+		}
+	}
 	const most = 200 // a longer list of problems would not help the user
 	if len(c.problems) < most {
 		c.problems = append(c.problems, p)

@@ -13,7 +13,7 @@ import (
 const vaulted = "v4ult-canary"
 
 // shop has the secrets of one project.
-func shop(name string) (Secret, bool, error) {
+func shop(_, name string) (Secret, bool, error) {
 	switch name {
 	case "gh", "other.name-1":
 		return NewSecret(vaulted), true, nil
@@ -61,7 +61,7 @@ dragoman:
 			t.Errorf("what %s writes is not masked", srv.Name)
 		}
 	}
-	rotated, _ := ParseWith("f", []byte(file), nil, func(string) (Secret, bool, error) { return NewSecret("another-value"), true, nil })
+	rotated, _ := ParseWith("f", []byte(file), nil, func(_, _ string) (Secret, bool, error) { return NewSecret("another-value"), true, nil })
 	if c := rotated.Since(s); len(c.Changed) != 2 || !c.Changed[0].Restart || !c.Changed[1].Restart || strings.Contains(fmt.Sprint(c), vaulted) {
 		t.Errorf("another value: %+v", c)
 	}

@@ -26,21 +26,31 @@ var foreign = []string{
 // foreignFilters are the keys with which other clients hide tools.
 var foreignFilters = []string{"disabledTools", "enabledTools", "excludeTools", "includeTools", "tools"}
 
+// readServers reads the servers of default or of a project.
 func (c *compiler) readServers(entries *node, settings *object, s *Snapshot) {
 	if entries == nil {
 		entries = &node{}
 	}
-	all := c.object(entries, "mcpServers")
+	all := c.object(entries, c.entries())
 	if settings == nil {
-		settings = c.object(&node{}, "dragoman.servers")
+		settings = c.object(&node{}, join(c.home, "servers"))
 	}
 	var names []string
 	prefixes := map[string]string{}
+	for i := range s.Servers {
+		x := &s.Servers[i]
+		names = append(names, x.Name)
+		c.readShared(settings.object(x.Name), x, prefixes)
+	}
 	for _, m := range all.n.members {
 		path := all.at(m.key)
 		names = append(names, m.key)
 		if bad := badName(m.key); bad != "" {
 			c.problem(m.place(), path, "the name "+bad, nameRules)
+		}
+		if slices.ContainsFunc(s.Servers, func(x Server) bool { return x.Shared && x.Name == m.key }) {
+			c.problem(m.place(), path, "is also in "+join(c.home, "use"), "rename the server, or remove it from use")
+			continue
 		}
 		if m.value.kind == nullKind {
 			c.problem(m.place(), path, "has neither command nor url", "")
@@ -49,7 +59,7 @@ func (c *compiler) readServers(entries *node, settings *object, s *Snapshot) {
 		srv := Server{
 			Name: m.key, Prefix: m.key, InheritEnv: s.InheritEnv,
 			CallTimeout: s.Limits.Call, CallMax: s.Limits.CallMax, StartTimeout: s.Limits.Start,
-			Message: s.Limits.Message,
+			Message: s.Limits.Message, Also: s.also(),
 		}
 		if name, ok := strings.CutPrefix(s.VaultKey, "env:"); ok {
 			srv.vaultKey = name
@@ -65,12 +75,7 @@ func (c *compiler) readServers(entries *node, settings *object, s *Snapshot) {
 			c.readSettings(own, &srv)
 		}
 		c.server, c.own = nil, ownEnv{}
-		if other, taken := prefixes[srv.Prefix]; taken && !srv.Disabled && !srv.Unprefixed {
-			c.problem(m.place(), path, "has the same prefix as "+join("mcpServers", other),
-				"set another prefix for one of the two servers: dragoman.servers."+printable(m.key)+".prefix")
-		} else if !srv.Disabled {
-			prefixes[srv.Prefix] = m.key
-		}
+		c.claim(prefixes, m.place(), path, &srv)
 		if srv.Command == "" {
 			srv.InheritEnv = nil
 		}
@@ -87,6 +92,30 @@ func (c *compiler) readServers(entries *node, settings *object, s *Snapshot) {
 		}
 		c.problem(m.place(), settings.at(m.key), "mcpServers has no server with this name", hint)
 	}
+}
+
+// claim checks that no other server has the prefix of a server. path is where the server is in the file,
+// and prefixes maps the prefixes of the servers before it to their places.
+func (c *compiler) claim(prefixes map[string]string, at *node, path string, srv *Server) {
+	if other, taken := prefixes[srv.Prefix]; taken && !srv.Disabled && !srv.Unprefixed {
+		c.problem(at, path, "has the same prefix as "+other,
+			"set another prefix for one of the two servers: "+c.setting(srv.Name, "prefix"))
+	} else if !srv.Disabled {
+		prefixes[srv.Prefix] = path
+	}
+}
+
+// entries returns the path of the servers that are being read.
+func (c *compiler) entries() string {
+	if c.project == "" {
+		return "mcpServers"
+	}
+	return join(c.home, "mcpServers")
+}
+
+// setting returns the path of a setting of a server, for a hint.
+func (c *compiler) setting(server, key string) string {
+	return join(c.home, "servers") + "." + printable(server) + "." + key
 }
 
 // CheckName returns nil if name can be the name of a server. Otherwise it returns a Problem without a
@@ -180,13 +209,13 @@ func (c *compiler) foreignMembers(o *object, srv *Server) (misspelt bool) {
 		path := o.at(m.key)
 		switch {
 		case m.key == "timeout":
-			c.warning(m.place(), path, "is ignored, because some clients use seconds and others milliseconds", "write dragoman.servers."+printable(srv.Name)+".callTimeout")
+			c.warning(m.place(), path, "is ignored, because some clients use seconds and others milliseconds", "write "+c.setting(srv.Name, "callTimeout"))
 		case slices.Contains(foreignFilters, m.key):
-			c.warning(m.place(), path, "is ignored", "write dragoman.servers."+printable(srv.Name)+".expose.tools")
+			c.warning(m.place(), path, "is ignored", "write "+c.setting(srv.Name, "expose.tools"))
 		case slices.Contains(foreign, m.key):
 			c.warning(m.place(), path, "is ignored", "")
 		case slices.Contains(settingKeys, m.key):
-			c.warning(m.place(), path, "is ignored here", "write dragoman.servers."+printable(srv.Name)+"."+m.key)
+			c.warning(m.place(), path, "is ignored here", "write "+c.setting(srv.Name, m.key))
 		default:
 			if s := Suggest(m.key, entryKeys); s != "" {
 				c.problem(m.place(), path, "unknown key", "did you mean "+s+"?")
@@ -209,9 +238,9 @@ func (c *compiler) readCompatibility(o *object, srv *Server) {
 		}
 		if word, ok := clientfile.Isolation(mode); ok {
 			srv.Isolation = Isolation(slices.Index(isolations, word))
-			c.warning(n, o.at(key), "means isolation: "+word, "write it as dragoman.servers."+printable(srv.Name)+".isolation")
+			c.warning(n, o.at(key), "means isolation: "+word, "write it as "+c.setting(srv.Name, "isolation"))
 		} else {
-			c.warning(n, o.at(key), n.shown()+" is not a known mode, so it is ignored", "write dragoman.servers."+printable(srv.Name)+".isolation")
+			c.warning(n, o.at(key), n.shown()+" is not a known mode, so it is ignored", "write "+c.setting(srv.Name, "isolation"))
 		}
 	}
 }
@@ -429,13 +458,7 @@ const noPrefix = "none"
 
 // readSettings reads the settings of one server under dragoman.servers.
 func (c *compiler) readSettings(o *object, srv *Server) {
-	if n := o.text("prefix", &srv.Prefix); n != nil && srv.Prefix == noPrefix {
-		srv.Prefix, srv.Unprefixed = "", true
-	} else if n != nil {
-		if bad := badName(srv.Prefix); bad != "" {
-			c.problem(n, o.at("prefix"), n.shown()+" "+bad, nameRules)
-		}
-	}
+	c.readPrefix(o, srv)
 	srv.Isolation = Isolation(o.choice("isolation", isolations, int(srv.Isolation)))
 	var date string
 	if n := o.text("revision", &date); n != nil {
@@ -461,7 +484,10 @@ func (c *compiler) readSettings(o *object, srv *Server) {
 	}
 	o.boolean("lazy", &srv.Lazy)
 	c.readInheritEnv(o, &srv.InheritEnv)
-	if n := o.get("inheritEnv"); n != nil && srv.URL != "" {
+	switch n := o.get("inheritEnv"); {
+	case n != nil && c.stored:
+		c.problem(n, o.at("inheritEnv"), "works only in the configuration file, but the project is in the store", "use env, with ${secret:NAME} for what must stay secret")
+	case n != nil && srv.URL != "":
 		c.warning(n, o.at("inheritEnv"), "is ignored, because the server has a url", "")
 	}
 	o.duration("callTimeout", &srv.CallTimeout, leastTime, mostTime)
@@ -474,12 +500,28 @@ func (c *compiler) readSettings(o *object, srv *Server) {
 	if srv.CallTimeout > srv.CallMax {
 		c.problem(o.n, o.at("callMax"), fmt.Sprintf("%s is shorter than callTimeout, which is %s", short(srv.CallMax), short(srv.CallTimeout)), "raise callMax or lower callTimeout")
 	}
-	if e := o.object("expose"); e != nil {
-		c.readFilter(e, "tools", &srv.Expose.Tools)
-		c.readFilter(e, "prompts", &srv.Expose.Prompts)
-		c.readFilter(e, "resources", &srv.Expose.Resources)
-		e.done()
+	c.readExpose(o.object("expose"), &srv.Expose)
+	o.done()
+}
+
+func (c *compiler) readPrefix(o *object, srv *Server) {
+	n := o.text("prefix", &srv.Prefix)
+	if n != nil && srv.Prefix == noPrefix {
+		srv.Prefix, srv.Unprefixed = "", true
+	} else if n != nil {
+		if bad := badName(srv.Prefix); bad != "" {
+			c.problem(n, o.at("prefix"), n.shown()+" "+bad, nameRules)
+		}
 	}
+}
+
+func (c *compiler) readExpose(o *object, e *Expose) {
+	if o == nil {
+		return
+	}
+	c.readFilter(o, "tools", &e.Tools)
+	c.readFilter(o, "prompts", &e.Prompts)
+	c.readFilter(o, "resources", &e.Resources)
 	o.done()
 }
 

@@ -55,6 +55,9 @@ type Snapshot struct {
 	AllowUnauthenticatedNetworkAccess bool
 	Access                            Access
 
+	Projects []Project // in file order, without default; empty in the configuration of a project
+	Expose   Expose    // what clients of a project see of all its servers; zero for default
+
 	secrets      Secrets // looked up the secrets; for Where
 	readsSecrets bool
 }
@@ -229,7 +232,10 @@ type Server struct {
 	Unusable *Problem
 
 	Disabled bool
-	Prefix   string // the prefix of the server's tool and prompt names; the default is Name
+	// Shared means that the server is one of default, which a project uses. In the configuration of a
+	// project, a shared server has only Name, Expose, and perhaps Prefix and Unusable; Bind adds the rest.
+	Shared bool
+	Prefix string // the prefix of the server's tool and prompt names; the default is Name
 	// Unprefixed means that the server's items keep their own names. Prefix is then "".
 	Unprefixed bool
 	Isolation  Isolation
@@ -238,6 +244,7 @@ type Server struct {
 	Profile    *dialect.Profile // the profile of Dialect; nil if Dialect is ""
 	Lazy       bool             // whether Dragoman starts the server only on first use
 	Expose     Expose
+	Also       []Expose // clients see only what all of these let pass, too
 
 	CallTimeout time.Duration // the same as Limits.Call, for this server
 	CallMax     time.Duration // the same as Limits.CallMax, for this server

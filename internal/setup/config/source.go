@@ -228,6 +228,7 @@ var harmless = []string{
 	"mcpServers", "dragoman", "command", "cwd", "type", "transport", "disabled", "enabled", "listen", "server", "servers",
 	"name", "title", "version", "join", "revisions", "accept", "otherwise", "names", "separator", "limits", "log", "level",
 	"format", "prefix", "isolation", "lazy", "revision", "dialect", "dialects", "expose", "allow", "deny", "inheritEnv", "ping",
+	"projects", "use",
 }
 
 // guarded is the version of masked for a file that could not be parsed. It shows a value only

@@ -85,7 +85,7 @@ func (s *Snapshot) Where() map[string]int {
 		return nil
 	}
 	none := func(string) (string, bool) { return "", false }
-	c := &compiler{file: s.File, process: none, env: none}
+	c := &compiler{file: s.File, home: ourKey, process: none, env: none}
 	root := c.readFile(b)
 	if root == nil {
 		return nil

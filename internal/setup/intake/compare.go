@@ -76,7 +76,7 @@ func ParseOurs(path string, b []byte, env Env) (*config.Snapshot, error) {
 				return v, true
 			}
 			return in, true
-		}, func(string) (config.Secret, bool, error) { return config.NewSecret(in), true, nil })
+		}, func(_, _ string) (config.Secret, bool, error) { return config.NewSecret(in), true, nil })
 		if s != nil {
 			return s, nil
 		}
