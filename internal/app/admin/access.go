@@ -1,10 +1,12 @@
 package admin
 
 import (
+	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -28,9 +30,11 @@ const (
 const LinkQuery = "link"
 
 // Access decides who may use the parts of the admin API and of the console that show messages or
-// change something. A request must prove that it comes from the user who runs this process. The
-// proof is either the session of a browser that has opened a one-time link, or the key of the
-// process, which only this user can read (see WriteKey). MCP endpoints accept neither proof.
+// change something. On this machine, a request can prove that it comes from the user who runs this
+// process. The proof is either the session of a browser that has opened a one-time link, or the key of
+// the process, which only this user can read (see WriteKey). MCP endpoints accept neither proof. Whoever
+// else may come in has an API key or a session; see VisitorsFrom. A request of another machine must have
+// come over https, and never is the local user's.
 //
 // Browsers send a cookie to every port of its host, so a cookie for 127.0.0.1 would reach every
 // program on this machine that can make the user open a page. There are two kinds of sessions that
@@ -40,13 +44,16 @@ const LinkQuery = "link"
 // All state is in memory, and its size is limited. Create an Access with NewAccess. It is safe for
 // concurrent use.
 type Access struct {
-	local bool
-	key   string
-	name  string
-	named atomic.Bool // see UseName
-	cross *http.CrossOriginProtection
+	local  bool
+	key    string
+	name   string
+	public publicHost  // see UsePublicURL
+	named  atomic.Bool // see UseName
+	cross  *http.CrossOriginProtection
 	// roles returns the roles that a principal has now in a project.
 	roles func(who *identity.Principal, project string) []identity.Role
+	// visitor returns whose API key a request has; see VisitorsFrom.
+	visitor func(*http.Request) (*identity.Principal, error)
 
 	mu       sync.Mutex
 	links    []ticket // oldest first
@@ -59,13 +66,16 @@ type ticket struct {
 	hash     [sha256.Size]byte
 	until    time.Time
 	password bool // the secret of a session is a password and not the value of a cookie
+	remote   bool // the session began at an address that other machines can reach
 }
 
 // NewAccess returns an Access with a new random key. local must be true only if the listener cannot
-// be reached from other machines. If local is false, Check refuses every request.
+// be reached from other machines. If local is false, Check refuses what hasn't come over https.
 func NewAccess(local bool) *Access {
-	return &Access{local: local, key: secret(), name: newName(), cross: http.NewCrossOriginProtection(), roles: localRoles}
+	return &Access{local: local, key: secret(), name: newName(), cross: http.NewCrossOriginProtection(), roles: localRoles, visitor: noVisitors}
 }
+
+func noVisitors(*http.Request) (*identity.Principal, error) { return nil, nil }
 
 // localRoles gives every role to the local user, and none to anybody else.
 func localRoles(who *identity.Principal, _ string) []identity.Role {
@@ -81,6 +91,11 @@ func (a *Access) RolesFrom(f func(who *identity.Principal, project string) []ide
 	a.roles = f
 }
 
+// VisitorsFrom makes f say whose API key a request has. f returns nil without an error if the request has none,
+// and a *httpdoor.Denied if it is to be refused. Without f, nobody has one. VisitorsFrom must be called before
+// the Access is used.
+func (a *Access) VisitorsFrom(f func(*http.Request) (*identity.Principal, error)) { a.visitor = f }
+
 // secret returns a new random secret of 256 bits, in characters that are safe in a URL.
 func secret() string {
 	var b [32]byte
@@ -94,6 +109,9 @@ type Denied struct {
 	Status int    // the HTTP status
 	Kind   string // the value for Problem.Type
 	Detail string // one or two sentences: the cause, and often what the user can do
+
+	retryAfter time.Duration // when to try again, for status 429
+	nobody     bool          // the request has no credential that is meant for us
 }
 
 func (d *Denied) Error() string { return d.Detail }
@@ -104,23 +122,37 @@ func (d *Denied) Problem(path string) Problem {
 	switch {
 	case d.Status == http.StatusUnauthorized:
 		title = "The request has no valid key or session"
+	case d.Kind == kindCredential:
+		title = "The credentials of the request are not accepted"
 	case d.Kind == kindRole:
 		title = "Your role does not allow this"
 	}
-	return Problem{Type: d.Kind, Title: title, Status: d.Status, Detail: d.Detail, Instance: path}
+	return Problem{Type: d.Kind, Title: title, Status: d.Status, Detail: d.Detail, Instance: path, RetryAfter: d.retryAfter}
 }
+
+// kindCredential is the Kind of a Denied for an API key that is malformed, wrong, or one of too many.
+const kindCredential = "credential"
 
 // kindRole is the Kind of a Denied for a principal that lacks a role.
 const kindRole = "role"
 
 // Check returns who sent a request, for the routes that show messages or change something. The request
-// needs a session, or the header "Authorization: Bearer KEY", which only the local user has. If it has
-// neither, or if CheckOrigin refuses it, the error is a *Denied. Check doesn't look at roles; see May.
+// needs an API key, a session, or the header "Authorization: Bearer KEY" with the key of this process, which
+// only the local user has. If it has none of them, or if CheckOrigin refuses it, the error is a *Denied. Check
+// doesn't look at roles; see May.
 func (a *Access) Check(r *http.Request) (*identity.Principal, error) {
 	if err := a.CheckOrigin(r); err != nil {
 		return nil, err
 	}
-	if a.hasKey(r) {
+	// An API key comes first, so that one in the URL or a second credential is refused whatever else there is.
+	switch who, err := a.visitor(r); {
+	case err != nil:
+		return nil, deniedVisitor(err)
+	case who != nil && who != identity.Local:
+		return who, nil
+	}
+	here := a.here(r)
+	if here && a.hasKey(r) {
 		return identity.Local, nil
 	}
 	_, _, basic := r.BasicAuth()
@@ -130,10 +162,26 @@ func (a *Access) Check(r *http.Request) (*identity.Principal, error) {
 			return who, nil
 		}
 	}
-	if given {
-		return nil, &Denied{http.StatusUnauthorized, "wrong-key", "The key is not the key of this process. Each start of `dragoman serve` makes a new key."}
+	denied := &Denied{Status: http.StatusUnauthorized, Kind: "no-access", nobody: true}
+	switch {
+	case !here:
+		denied.Detail = "Send an API key as a bearer token or in the header X-API-Key. An admin makes one with `dragoman keys add NAME --role ROLE`."
+	case given:
+		denied.Kind, denied.Detail = "wrong-key", "The key is not the key of this process. Each start of `dragoman serve` makes a new key."
+	default:
+		denied.Detail = "Run `dragoman console" + Flag(r) + "` for a link that opens the console, or send the key of this process, or an API key with a role, as a bearer token."
 	}
-	return nil, &Denied{http.StatusUnauthorized, "no-access", "Run `dragoman console" + Flag(r) + "` for a link that opens the console, or send the key of this process as a bearer token."}
+	return nil, denied
+}
+
+// deniedVisitor returns the *Denied for an error of the visitors.
+func deniedVisitor(err error) *Denied {
+	out := &Denied{Status: http.StatusUnauthorized, Kind: kindCredential}
+	var d *httpdoor.Denied
+	if errors.As(err, &d) {
+		out.Status, out.Detail, out.retryAfter = cmp.Or(d.Status, out.Status), sentence(d.Reason, ""), d.RetryAfter
+	}
+	return out
 }
 
 // May returns nil if who has a role in a project that includes least, and a *Denied otherwise.
@@ -141,7 +189,7 @@ func (a *Access) May(who *identity.Principal, project string, least identity.Rol
 	if who != nil && slices.ContainsFunc(a.roles(who, project), func(r identity.Role) bool { return r.Includes(least) }) {
 		return nil
 	}
-	return &Denied{http.StatusForbidden, kindRole, "This needs the role " + least.String() + ", which you don't have. Ask an admin for it."}
+	return &Denied{Status: http.StatusForbidden, Kind: kindRole, Detail: "This needs the role " + least.String() + " in the project " + project + ", which you don't have. Ask an admin for it."}
 }
 
 // hasKey reports whether a request has the key of this process.
@@ -154,24 +202,21 @@ func (a *Access) hasKey(r *http.Request) bool {
 	return strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare([]byte(key), []byte(a.key)) == 1
 }
 
-// CheckOrigin makes the checks of Check that need neither session nor key. It returns a *Denied if
-// other machines can reach the listener, if a proxy forwarded the request, if its Host is not this
-// machine, or if a page of another site sent the request.
+// CheckOrigin makes the checks of Check that need neither key nor session. It returns a *Denied if a page of
+// another site sent the request, or if it neither comes directly from this machine nor has come over https.
 func (a *Access) CheckOrigin(r *http.Request) error {
 	switch {
-	case !a.local:
-		return &Denied{http.StatusForbidden, "local-only", "Dragoman listens on an address that other machines can reach, so it refuses this request. Listen on 127.0.0.1 instead."}
-	case a.indirect(r):
-		return &Denied{http.StatusForbidden, "local-only", "A proxy forwarded the request. Send it directly, without a proxy."}
+	case !a.here(r) && !a.secure(r):
+		return &Denied{Status: http.StatusForbidden, Kind: "local-only", Detail: a.insecure(r)}
 	case foreignPage(r), a.cross.Check(r) != nil:
-		return &Denied{http.StatusForbidden, "foreign-page", "A page of another site sent the request."}
+		return &Denied{Status: http.StatusForbidden, Kind: "foreign-page", Detail: "A page of another site sent the request."}
 	}
 	return nil
 }
 
-// indirect reports whether a proxy forwarded the request, or its Host is not this machine.
-func (a *Access) indirect(r *http.Request) bool {
-	return forwarded(r) || !httpdoor.IsLocal(r.Host) && !a.AtName(r)
+// here reports whether a request comes directly from this machine.
+func (a *Access) here(r *http.Request) bool {
+	return a.local && !forwarded(r) && (httpdoor.IsLocal(r.Host) || a.AtName(r))
 }
 
 // SignedIn returns whose session a request belongs to, or nil if it has none that is still valid.
@@ -189,18 +234,19 @@ func (a *Access) SignedIn(r *http.Request) *identity.Principal {
 
 // among reports whether a list has the secret of the ticket, of the same kind.
 func (t ticket) among(given []ticket) bool {
-	return slices.ContainsFunc(given, func(g ticket) bool { return g.hash == t.hash && g.password == t.password })
+	return slices.ContainsFunc(given, func(g ticket) bool { return g.hash == t.hash && g.password == t.password && g.remote == t.remote })
 }
 
 // given returns the secrets of sessions that a request has. Each kind counts only at the hosts for
 // which we make it, because at any other host other programs could have got it from the browser.
 func (a *Access) given(r *http.Request) (all []ticket) {
-	if a.AtName(r) {
-		for _, c := range r.CookiesNamed(cookieName(r)) {
+	remote := a.remote(r)
+	if remote || a.AtName(r) {
+		for _, c := range r.CookiesNamed(a.cookieName(r)) {
 			if len(all) == mostCookies {
 				break
 			}
-			all = append(all, ticket{hash: sha256.Sum256([]byte(c.Value))})
+			all = append(all, ticket{hash: sha256.Sum256([]byte(c.Value)), remote: remote})
 		}
 	} else if user, password, ok := r.BasicAuth(); ok && user == PasswordUser && len(r.Header["Authorization"]) == 1 && isAddress(r.Host) {
 		all = append(all, ticket{hash: sha256.Sum256([]byte(password)), password: true})
@@ -239,40 +285,47 @@ func (a *Access) Waits(token string) bool {
 // Enter checks the token of a link. If the token is valid, Enter makes it invalid, sets the cookie
 // of a new session and returns true. The session lasts 12 hours. At most 64 sessions exist at the
 // same time. If there are already 64, the oldest session ends. Enter returns false, and the token
-// stays valid, if the Host of the request is not the console's name.
+// stays valid, if the Host of the request is not the console's name, and if it is the local user's link and
+// the request has come from another machine.
 func (a *Access) Enter(w http.ResponseWriter, r *http.Request, token string) bool {
-	if !a.AtName(r) {
+	remote := a.remote(r)
+	if !remote && !a.AtName(r) {
 		return false
 	}
-	who := a.use(token)
+	who := a.use(token, remote)
 	if who == nil {
 		return false
 	}
-	session := a.begin(who, false)
-	http.SetCookie(w, &http.Cookie{
-		Name: cookieName(r), Value: session, Path: "/", MaxAge: int(sessionLife / time.Second), // without Domain, so no other name gets it
-		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil,
-	})
+	a.setCookie(w, r, a.begin(ticket{who: who, remote: remote}), int(sessionLife/time.Second))
 	return true
+}
+
+// setCookie sets the cookie of a session for so many seconds. It has no Domain, so no other name gets it.
+func (a *Access) setCookie(w http.ResponseWriter, r *http.Request, value string, seconds int) {
+	http.SetCookie(w, &http.Cookie{
+		Name: a.cookieName(r), Value: value, Path: "/", MaxAge: seconds,
+		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: a.remote(r),
+	})
 }
 
 // EnterWithPassword does the same as Enter for browsers that cannot open the console's name: it
 // returns the password of the new session. The password belongs to the user PasswordUser, and is
 // valid at a loopback address.
 func (a *Access) EnterWithPassword(token string) (password string, ok bool) {
-	who := a.use(token)
+	who := a.use(token, false)
 	if who == nil {
 		return "", false
 	}
-	return a.begin(who, true), true
+	return a.begin(ticket{who: who, password: true}), true
 }
 
-// begin starts a session of who and returns its secret.
-func (a *Access) begin(who *identity.Principal, password bool) string {
+// begin starts a session and returns its secret.
+func (a *Access) begin(t ticket) string {
 	session := secret()
+	t.hash = sha256.Sum256([]byte(session))
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.sessions = added(a.sessions, ticket{who: who, hash: sha256.Sum256([]byte(session)), password: password}, sessionLife, mostBrowser)
+	a.sessions = added(a.sessions, t, sessionLife, mostBrowser)
 	return session
 }
 
@@ -286,18 +339,22 @@ func (a *Access) Leave(w http.ResponseWriter, r *http.Request) {
 	a.mu.Lock()
 	a.sessions = slices.DeleteFunc(a.sessions, func(t ticket) bool { return t.among(given) })
 	a.mu.Unlock()
-	if a.AtName(r) {
-		http.SetCookie(w, &http.Cookie{Name: cookieName(r), Path: "/", MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil})
+	if a.remote(r) || a.AtName(r) {
+		a.setCookie(w, r, "", -1)
 	}
 }
 
-// use removes the link with the given token, and returns whose it was, or nil if it was not valid.
-func (a *Access) use(token string) *identity.Principal {
+// use removes the link with the given token, and returns whose it was, or nil if it was not valid. If remote
+// is true, it leaves a link of the local user alone and returns nil.
+func (a *Access) use(token string, remote bool) *identity.Principal {
 	hash, now := sha256.Sum256([]byte(token)), time.Now()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for i, l := range a.links {
 		if l.hash == hash {
+			if remote && l.who == identity.Local {
+				return nil
+			}
 			a.links = append(a.links[:i], a.links[i+1:]...)
 			if now.Before(l.until) {
 				return l.who
@@ -323,10 +380,6 @@ func added(list []ticket, t ticket, life time.Duration, most int) []ticket {
 	return kept[max(0, len(kept)-most):]
 }
 
-// cookieName returns the name of the session cookie. The name contains the port, so that the ends
-// of two SSH tunnels to the same process do not overwrite each other's cookie.
-func cookieName(r *http.Request) string { return "dragoman_console_" + portOf(r) }
-
 // ConsoleLink is the response of POST /api/v1/console/link.
 type ConsoleLink struct {
 	URL     string    `json:"url" doc:"the link to the console, which works only once"`
@@ -337,8 +390,8 @@ type ConsoleLink struct {
 // browser session must not be able to create another session.
 func (a *API) serveConsoleLink(w http.ResponseWriter, r *http.Request) {
 	switch {
-	case !a.opts.Access.hasKey(r):
-		refuse(w, (&Denied{http.StatusForbidden, "key-only", "The request has no Authorization header with the key of this process. Run `dragoman console" + Flag(r) + "` to get a link."}).Problem(r.URL.Path))
+	case !a.opts.Access.here(r) || !a.opts.Access.hasKey(r):
+		refuse(w, (&Denied{Status: http.StatusForbidden, Kind: "key-only", Detail: "The request has no Authorization header with the key of this process. Run `dragoman console" + Flag(r) + "` to get a link."}).Problem(r.URL.Path))
 	case a.opts.ConsoleOff != "":
 		refuse(w, Problem{Type: "console-off", Title: "The console is off", Status: http.StatusConflict, Detail: a.opts.ConsoleOff, Instance: r.URL.Path})
 	default:

@@ -94,6 +94,7 @@ type API struct {
 func New(o Options) *API {
 	if o.Access == nil {
 		o.Access = NewAccess(o.Local)
+		o.Access.UsePublicURL(o.PublicURL)
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -107,7 +108,7 @@ func New(o Options) *API {
 	p, alias := project{o.Project}, &aliases{}
 	a := &API{
 		opts: o, project: p, document: sync.OnceValue(func() object { return document(o.Version) }),
-		door:  door{project: p, access: o.Access, local: o.Local, closed: o.Closed},
+		door:  door{project: p, access: o.Access, closed: o.Closed},
 		front: front{project: p, access: o.Access, local: o.Local, publicURL: o.PublicURL, consoleOff: o.ConsoleOff, version: o.Version},
 		statusAPI: statusAPI{
 			project: p, others: o.Others, budget: o.Budget, calls: o.Calls, losses: o.Losses, refusal: o.Refusal, store: o.Store, alias: alias,

@@ -25,7 +25,7 @@ type APIKey struct {
 	Hint         string     `json:"hint" doc:"the last 4 characters of the secret, by which people recognise the key"`
 	Project      string     `json:"project" doc:"the project where the key works"`
 	Owner        string     `json:"owner,omitempty" doc:"whom the key acts for; left out if it stands for nobody but itself"`
-	Role         string     `json:"role" enum:"caller,viewer,operator,admin,none" doc:"what the key may do: caller uses the MCP endpoints; the others are for this API, which does not accept API keys yet"`
+	Role         string     `json:"role" enum:"caller,viewer,operator,admin,none" doc:"what the key may do: caller uses the MCP endpoints; the others are for this API"`
 	Servers      []string   `json:"servers" doc:"patterns of the servers that the key may use; empty for all"`
 	Tools        []string   `json:"tools" doc:"patterns of the tools, SERVER/TOOL, that the key may use; empty for all"`
 	Expires      *time.Time `json:"expires,omitempty" doc:"when the key expires; left out if it doesn't"`

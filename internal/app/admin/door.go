@@ -1,46 +1,18 @@
 package admin
 
 import (
+	"errors"
 	"net/http"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 )
 
-// door decides which requests an API answers: whether this machine sent them, who the sender is, whether
+// door decides which requests an API answers: whether they have come safely, who the sender is, whether
 // the role suffices, and which project they are about.
 type door struct {
 	project project // of requests that name none
 	access  *Access
-	local   bool // see Options.Local
 	closed  bool // see Options.Closed
-}
-
-// admits reports whether a request may read those parts of the API that need no key. Before it
-// returns false, it writes the error response. The API shows processes, sessions and their clients,
-// so only this machine may read it. admits refuses every request if other machines can reach the
-// listener. It also refuses requests that a proxy forwarded or that a page of another site sent.
-func (d *door) admits(w http.ResponseWriter, r *http.Request) bool {
-	const title = "Only this machine may read the status"
-	switch {
-	case !d.local:
-		refuse(w, Problem{
-			Type: "local-only", Title: title, Status: http.StatusForbidden, Instance: r.URL.Path,
-			Detail: "Dragoman listens on an address that other machines can reach. Send SIGUSR1 to the process to write the status to stderr.",
-		})
-	case d.access.indirect(r):
-		refuse(w, Problem{
-			Type: "local-only", Title: title, Status: http.StatusForbidden, Instance: r.URL.Path,
-			Detail: "A proxy forwarded the request. Send it directly, without a proxy.",
-		})
-	case foreignPage(r):
-		refuse(w, Problem{
-			Type: "foreign-page", Title: title, Status: http.StatusForbidden, Instance: r.URL.Path,
-			Detail: "A page of another site sent the request.",
-		})
-	default:
-		return true
-	}
-	return false
 }
 
 // allows reports whether the sender of a request may use the route x: we ask who it is, and then
@@ -58,7 +30,7 @@ func (d *door) allows(w http.ResponseWriter, r *http.Request, x *route) bool {
 	}
 	denied, ok := err.(*Denied)
 	if !ok {
-		denied = &Denied{http.StatusForbidden, "no-access", ""}
+		denied = &Denied{Status: http.StatusForbidden, Kind: "no-access"}
 	}
 	if denied.Status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="dragoman"`)
@@ -70,11 +42,11 @@ func (d *door) allows(w http.ResponseWriter, r *http.Request, x *route) bool {
 // may returns nil if the sender of a request may use the route x now, and a *Denied otherwise.
 func (d *door) may(r *http.Request, x *route) error {
 	who, err := d.access.Check(r)
-	switch {
-	case err == nil:
-	case x.open && !d.closed:
-		return nil // the route is open to this machine, whoever asks
-	default:
+	if err != nil {
+		var denied *Denied
+		if x.open && !d.closed && errors.As(err, &denied) && denied.nobody && d.access.here(r) {
+			return nil // the route is open to this machine, whoever asks
+		}
 		return err
 	}
 	name, bad := d.project.name(), (*Problem)(nil)

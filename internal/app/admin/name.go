@@ -53,10 +53,10 @@ func (a *Access) AtFormerName(r *http.Request) bool {
 // has sent r must use a password. ok is also false if the link is
 // not valid.
 func (a *Access) Forward(r *http.Request, token string) (link string, ok bool) {
-	if !a.named.Load() || !resolvesNames(r.UserAgent()) {
+	if !a.here(r) || !a.named.Load() || !resolvesNames(r.UserAgent()) {
 		return "", false
 	}
-	who := a.use(token)
+	who := a.use(token, false)
 	if who == nil {
 		return "", false
 	}

@@ -123,9 +123,12 @@ func document(version string) object {
 		},
 		"paths": paths,
 		"components": object{
-			"schemas":         s.defs,
-			"responses":       object{"Problem": problem, "Busy": busy},
-			"securitySchemes": object{"key": object{"type": "http", "scheme": "bearer", "description": "the key of the process, which `dragoman serve` writes to a file that only its user can read"}},
+			"schemas":   s.defs,
+			"responses": object{"Problem": problem, "Busy": busy},
+			"securitySchemes": object{
+				"key":    object{"type": "http", "scheme": "bearer", "description": "an API key, whose role must include the operation's x-least-role; on the same machine also the key of the process, which `dragoman serve` writes to a file that only its user can read"},
+				"header": object{"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "an API key"},
+			},
 		},
 	}
 }
@@ -150,11 +153,12 @@ func (s *schemas) operation(x *route) object {
 		op["requestBody"] = object{"required": true, "content": object{"application/json": object{"schema": s.of(reflect.TypeOf(x.body))}}}
 	}
 	answers := object{}
-	problems := append([]int{http.StatusForbidden}, x.problems...)
-	if !x.open {
-		problems = append(problems, http.StatusUnauthorized)
-		op["security"] = []object{{"key": []string{}}}
+	problems := append([]int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests}, x.problems...)
+	op["security"] = []object{{"key": []string{}}, {"header": []string{}}}
+	if x.open {
+		op["security"] = []object{{}, {"key": []string{}}, {"header": []string{}}}
 	}
+	op["x-least-role"] = x.least.String()
 	for _, status := range problems {
 		kind := "Problem"
 		if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {

@@ -224,12 +224,19 @@ const referenceHead = `<!-- Code generated from the table of routes by ` + "`go 
 
 ` + "`dragoman serve`" + ` answers these paths besides ` + "`/mcp`" + `. ` + "`/api/v1/openapi.json`" + ` describes them as OpenAPI 3.1, with every member of the types that the table names.
 
-Only programs on the same machine may use the API. A request is refused if a proxy has forwarded it, if its ` + "`Host`" + ` header names another host, or if a page of another site has sent it. If ` + "`serve`" + ` listens on an address that other machines can reach, every request is refused.
+The column *role* names the least role that a request needs. *Viewer*, *operator* and *admin* each include the one before; *caller* opens none of these paths. A request shows who it is from in one of these ways:
 
-A route that shows messages or changes something is marked with *key*: you have to prove that you're the user who started ` + "`serve`" + `. The proof is either the session of a browser that has opened a link of ` + "`dragoman console`" + `, or the header ` + "`Authorization: Bearer KEY`" + `. ` + "`serve`" + ` makes a new key at each start, and writes it to a file that only you can read, in your runtime or cache folder, for example in ` + "`$XDG_RUNTIME_DIR/dragoman`" + `.
+- with an [API key](access.md), in the header ` + "`" + `Authorization: Bearer KEY` + "`" + ` or ` + "`" + `X-API-Key: KEY` + "`" + `. It has its role in its own project.
+- with the **key of the process**, as a bearer token. It has every role, and works only on the machine of ` + "`" + `serve` + "`" + `, without a proxy. ` + "`" + `serve` + "`" + ` makes a new one at each start, and writes it to a file that only you can read, in your runtime or cache folder, for example in ` + "`" + `$XDG_RUNTIME_DIR/dragoman` + "`" + `.
+- with the session of a browser that has opened the console.
+
+Programs on the machine of ` + "`" + `serve` + "`" + ` need none of them for the routes with *open*, unless the configuration has ` + "`" + `access: {loopback: keys}` + "`" + `.
 
     curl http://127.0.0.1:7300/api/v1/servers
     curl -X POST -H "Authorization: Bearer $(cat KEYFILE)" http://127.0.0.1:7300/api/v1/servers/github/restart
+    curl -H "Authorization: Bearer $KEY" https://mcp.example.com/api/v1/servers
+
+Requests of other machines, and those that a proxy has forwarded, must have come over https: through a proxy at the ` + "`" + `publicURL` + "`" + `, or with ` + "`" + `tls` + "`" + `. Without that, all of them are refused. A request from a page of another site is refused, too.
 
 Errors are problem details as in RFC 9457 (` + "`application/problem+json`" + `). ` + "`type`" + ` names the kind of problem, and ` + "`detail`" + ` says what to do. If a server can't be used, ` + "`failure`" + ` says why; see [failures.md](failures.md). If you hit a limit (status 429 or 503), the header ` + "`Retry-After`" + ` says when to try again. Later versions can add members to answers, so ignore those that you don't know.
 
@@ -237,7 +244,7 @@ Percent-encode names in paths. A tool name that is empty, ` + "`.`, `..` or `/`"
 
 Long lists come in pages. A page's ` + "`next`" + ` is the query parameter ` + "`cursor`" + ` for the next one; the last page has no ` + "`next`" + `.
 
-The paths are about the project ` + "`default`" + `, or with ` + "`?project=NAME`" + ` about another: its servers, clients, calls, log, runs and examinations, and nothing else. Members and ids of one project mean nothing in another.
+The paths are about the project ` + "`" + `default` + "`" + `, or with ` + "`" + `?project=NAME` + "`" + ` about another: its servers, clients, calls, log, runs and examinations, and nothing else. Members and ids of one project mean nothing in another. Paths that don't take the parameter are about the process; they need the role in the project ` + "`" + `default` + "`" + `.
 
 Streams are server-sent events. To get what you missed, connect again with ` + "`Last-Event-ID`" + `. After the event ` + "`end`" + `, nothing follows.
 
@@ -247,12 +254,12 @@ Streams are server-sent events. To get what you missed, connect again with ` + "
 func reference() []byte {
 	var b bytes.Buffer
 	b.WriteString(referenceHead)
-	b.WriteString("| route | what | answer |\n|---|---|---|\n")
+	b.WriteString("| route | role | what | answer |\n|---|---|---|---|\n")
 	link := func(x any) string { return "`" + reflect.TypeOf(x).Name() + "`" }
 	for _, x := range routes() {
-		what := x.summary
-		if !x.open {
-			what += " (*key*)"
+		what, role := x.summary, x.least.String()
+		if x.open {
+			role += ", *open*"
 		}
 		for _, p := range x.query { // the parameter project is described above the table
 			what += fmt.Sprintf("<br>`%s`: %s", p.name, p.about)
@@ -280,7 +287,7 @@ func reference() []byte {
 		if x.status != 0 {
 			answer = strings.TrimSpace(fmt.Sprintf("%d %s", x.status, answer))
 		}
-		fmt.Fprintf(&b, "| `%s %s%s` | %s | %s |\n", x.method, apiRoot, x.path, what, answer)
+		fmt.Fprintf(&b, "| `%s %s%s` | %s | %s | %s |\n", x.method, apiRoot, x.path, role, what, answer)
 	}
 	return b.Bytes()
 }

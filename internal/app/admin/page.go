@@ -100,7 +100,7 @@ func (a *front) page(r *http.Request) page {
 		scheme = "https"
 	}
 	p := page{
-		Style: template.CSS(pageCSS), Version: a.version, Local: a.local && !a.access.indirect(r),
+		Style: template.CSS(pageCSS), Version: a.version, Local: a.access.here(r),
 		Endpoint: scheme + "://" + r.Host + "/mcp", Flag: Flag(r),
 	}
 	p.Console = p.Local && a.consoleOff == ""

@@ -163,7 +163,7 @@ func (a *API) dispatch(w http.ResponseWriter, r *http.Request, list []route) {
 			continue
 		}
 		ReadPathNames(r)
-		if x.open && !a.door.admits(w, r) || !a.door.allows(w, r, x) {
+		if !a.door.allows(w, r, x) {
 			return
 		}
 		if asked := r; len(x.events) > 0 {

@@ -25,6 +25,7 @@ const (
 	streamKeepAlive = 15 * time.Second
 	streamStall     = 30 * time.Second // the maximum time for one write to a reader
 	streamBatch     = 256              // the maximum number of events in one write
+	streamMay       = 2 * time.Second  // how often a stream asks whether its reader may still read it
 )
 
 // busyFor is how long a client should wait before it tries again after it has reached a limit.
@@ -93,10 +94,16 @@ func (s *Streams) Serve(w http.ResponseWriter, r *http.Request, next Next) {
 	}
 	may, _ := r.Context().Value(mayKey{}).(func() bool)
 	end := func() { write(eventstream.AppendEvent(nil, "", EventEnd, []byte("{}"))) }
-	quiet := time.NewTicker(streamKeepAlive)
+	quiet, again := time.NewTicker(streamKeepAlive), time.NewTicker(streamMay)
 	defer quiet.Stop()
+	defer again.Stop()
 	var out []byte
-	for {
+	for asked := time.Now(); ; {
+		if may != nil && time.Since(asked) >= streamMay {
+			if asked = time.Now(); !may() {
+				return
+			}
+		}
 		var more <-chan struct{}
 		var last bool
 		out, more, last = next(out[:0])
@@ -112,8 +119,9 @@ func (s *Streams) Serve(w http.ResponseWriter, r *http.Request, next Next) {
 		}
 		select {
 		case <-more:
+		case <-again.C:
 		case <-quiet.C:
-			if may != nil && !may() || !write(eventstream.AppendComment(nil, "")) {
+			if !write(eventstream.AppendComment(nil, "")) {
 				return
 			}
 		case <-s.draining:

@@ -257,7 +257,7 @@ func TestWhoMaySee(t *testing.T) {
 		{"a post of another site", "POST", "/console/theme", []string{"Sec-Fetch-Site", "cross-site"}, 403, "another site"},
 		{"a post of another port", "POST", "/console/theme", []string{"Sec-Fetch-Site", "same-site"}, 403, "another site"},
 		{"a post with a foreign origin", "POST", "/console/theme", []string{"Origin", "http://127.0.0.1:8080"}, 403, "another site"},
-		{"a foreign host", "GET", "/console/", []string{"Host", "rebound.example"}, 403, "without a proxy"},
+		{"a foreign host", "GET", "/console/", []string{"Host", "rebound.example"}, 403, "another host"},
 		{"a proxy", "GET", "/console/", []string{"X-Forwarded-For", "192.0.2.1"}, 403, "without a proxy"},
 		{"an unknown page", "GET", "/console/nope", nil, 404, "No page has this address"},
 		{"a wrong method", "DELETE", "/console/", nil, 405, ""},

@@ -3,7 +3,9 @@
 package daemon
 
 import (
+	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -156,11 +158,86 @@ func TestTA11KeysOfAnotherProcess(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"/api/v1/status", "/api/v1/servers", "/api/v1/calls", "/api/v1/logs", "/api/v1/clients"} {
-		if a := r.do(t.Context(), "GET", path, nil, bob...); a.status != 401 || strings.Contains(a.body, "old") {
+		if a := r.do(t.Context(), "GET", path, nil, bob...); a.status != 403 || strings.Contains(a.body, "old") {
 			t.Errorf("bob reads %s: %d %s", path, a.status, a.body)
 		}
 	}
 	if text := r.log.String(); strings.Contains(text, ann[1][20:50]) {
+		t.Error("the log has a key")
+	}
+}
+
+// TestAPIOfKeys lets a key with the role admin in, as itself: what it makes and revokes has its subject. The streams of
+// the key that it revokes end, and those of an innocent viewer go on. No key opens the console.
+func TestAPIOfKeys(t *testing.T) {
+	t.Parallel()
+	database := filepath.Join(t.TempDir(), "house", "dragoman.db")
+	r := serve(t, snapshot(), func(o *ServeOptions) { o.Database = database })
+	desk := deskAt(t, database)
+	root, id := makeKey(t, desk, access.Wish{Name: "root", Project: "default", Role: identity.Admin})
+	made := func() (a answer) {
+		soon(t, "the admin's key counts", func() bool {
+			a = r.post("/api/v1/keys", `{"name":"mallory","role":"viewer"}`, append(root, "Content-Type", "application/json")...)
+			return a.status == 201
+		})
+		return a
+	}()
+	var key, gone struct{ ID, Text, By string }
+	if err := json.Unmarshal([]byte(made.body), &key); err != nil || key.By != "k:"+id {
+		t.Fatalf("%v: made by %q, want %q", err, key.By, "k:"+id)
+	}
+	viewers := map[string][]string{"mallory": {"X-API-Key", key.Text}}
+	viewers["ivan"], _ = makeKey(t, desk, access.Wish{Name: "ivan", Project: "default", Role: identity.Viewer})
+	streams, bodies := map[string]chan struct{}{}, []io.Closer(nil)
+	for who, header := range viewers {
+		soon(t, who+"'s key counts", func() bool { return r.do(t.Context(), "GET", "/api/v1/recording", nil, header...).status == 200 })
+		if a := r.post("/api/v1/recording", "{}", append(header, "Content-Type", "application/json")...); a.status != 403 {
+			t.Errorf("%s may record: %d %s", who, a.status, a.body)
+		}
+		for _, path := range []string{"/api/v1/logs/stream", "/api/v1/calls/stream"} {
+			resp, err := r.request(t.Context(), http.MethodGet, path, nil, header...)
+			if err != nil || resp.StatusCode != 200 {
+				t.Fatal(resp, err)
+			}
+			done := make(chan struct{})
+			streams[who+path], bodies = done, append(bodies, resp.Body)
+			go func() {
+				defer close(done)
+				_, _ = io.Copy(io.Discard, resp.Body)
+			}()
+		}
+		for _, path := range []string{"/console/", "/console/calls", "/console/events"} {
+			if a := r.do(t.Context(), "GET", path, nil, header...); a.status != 401 {
+				t.Errorf("%s opens %s with a key: %d", who, path, a.status)
+			}
+		}
+	}
+	if a := r.do(t.Context(), "DELETE", "/api/v1/keys/"+key.ID, nil, root...); a.status != 200 || json.Unmarshal([]byte(a.body), &gone) != nil {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	soon(t, "the revoked key is refused", func() bool {
+		return refused(r.do(t.Context(), "GET", "/api/v1/recording", nil, viewers["mallory"]...))
+	})
+	for name, done := range streams {
+		innocent := strings.HasPrefix(name, "ivan")
+		select {
+		case <-done:
+			if innocent {
+				t.Errorf("%s has ended, too", name)
+			}
+		case <-time.After(map[bool]time.Duration{true: 3 * time.Second, false: patience(5 * time.Second)}[innocent]):
+			if !innocent {
+				t.Errorf("%s goes on", name)
+			}
+		}
+	}
+	if a := r.do(t.Context(), "GET", "/api/v1/status", nil, viewers["ivan"]...); a.status != 200 {
+		t.Errorf("ivan reads the status: %d %s", a.status, a.body)
+	}
+	for _, b := range bodies {
+		_ = b.Close()
+	}
+	if text := r.log.String(); strings.Contains(text, key.Text[20:50]) {
 		t.Error("the log has a key")
 	}
 }

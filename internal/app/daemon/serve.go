@@ -333,6 +333,8 @@ func newDaemon(o ServeOptions, e *entry, local bool) *daemon {
 		Off: consoleOff(&o, local), Access: d.admin.Access(), Source: d.admin, Add: d.admin, Config: d.project.Current, Clients: d.project.ClientReports, Operate: d.project.Operate, Events: d.events, DemoClients: o.DemoClients, Log: o.Log,
 		Program: o.Program, Path: o.Path, Machine: clientfile.Machine{OS: goruntime.GOOS, Env: o.Env},
 	})
+	d.admin.Access().VisitorsFrom(e.gate.Visitor)
+	d.admin.Access().RolesFrom(e.gate.Roles)
 	if local {
 		e.gate.Own(d.admin.Access().Key())
 	}

@@ -240,7 +240,7 @@ func TestStatusIsForThisMachine(t *testing.T) {
 	w := httptest.NewRecorder()
 	req := httptest.NewRequest("GET", "http://localhost/api/v1/status", nil)
 	open.handler().ServeHTTP(w, req)
-	if a := (answer{w.Code, w.Header(), w.Body.String()}); a.status != 403 || !strings.Contains(problemOf(a).Detail, "SIGUSR1") {
+	if a := (answer{w.Code, w.Header(), w.Body.String()}); a.status != 403 || !strings.Contains(problemOf(a).Detail, "dragoman.tls") {
 		t.Errorf("on an address that other machines can reach: %d %s", a.status, a.body)
 	}
 	for address, local := range map[string]bool{
