@@ -413,7 +413,7 @@ func (c *compiler) readLimits(o *object, l *Limits) {
 	o.duration("call", &l.Call, leastTime, mostTime)
 	o.duration("callMax", &l.CallMax, leastTime, mostTime)
 	o.duration("start", &l.Start, leastTime, mostTime)
-	c.startGiven = o.get("start") != nil
+	c.startGiven = c.startGiven || o.get("start") != nil
 	o.count("starts", &l.Starts, 1, 10_000)
 	o.duration("manifestClient", &l.ManifestClient, leastTime, mostTime)
 	o.size("inFlight", &l.InFlight, 1<<20, mostInFlight)

@@ -64,3 +64,27 @@ mcpServers:
 		t.Errorf("the server's own startTimeout is 7s, but %s applies", got)
 	}
 }
+
+// TestRunnerStartOfProject checks that limits.start counts for the package runners of the projects too, which
+// have the limits of the house if they write none of their own.
+func TestRunnerStartOfProject(t *testing.T) {
+	const servers = "mcpServers: {a: {command: npx, args: [b@1]}}\n"
+	for _, tt := range []struct {
+		house, project string
+		want           time.Duration
+	}{
+		{"", "", RunnerStart},
+		{"", "limits: {call: 1m}", RunnerStart},
+		{"", "limits: {start: 20s}", 20 * time.Second},
+		{"dragoman: {limits: {start: 40s}}", "", 40 * time.Second},
+		{"dragoman: {limits: {start: 40s}}", "limits: {call: 1m}", 40 * time.Second},
+	} {
+		p, problems := ParseProject("shop", []byte(servers+tt.project), good(t, tt.house), nil)
+		if len(problems) > 0 || p.Config == nil {
+			t.Fatal(problems)
+		}
+		if got := p.Config.Servers[0].StartTimeout; got != tt.want {
+			t.Errorf("%q, %q: npx may take %s to start, want %s", tt.house, tt.project, got, tt.want)
+		}
+	}
+}

@@ -88,6 +88,9 @@ func (c *compiler) readProject(o *object, house *Snapshot) Project {
 	o.text("title", &p.Title)
 	s.Identity = Identity{Name: house.Identity.Name, Title: p.Title, Version: house.Identity.Version}
 	c.readIdentity(o.object("server"), &s)
+	given := c.startGiven
+	defer func() { c.startGiven = given }() // it's that of the house
+	c.startGiven = given || house.Limits.Start != Default().Limits.Start
 	if l := o.object("limits"); l != nil {
 		c.readLimits(l, &s.Limits)
 	}
