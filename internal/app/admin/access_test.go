@@ -193,6 +193,12 @@ GET /keys admin
 POST /keys admin
 POST /keys/{id}/rotate admin
 DELETE /keys/{id} admin
+GET /people admin
+POST /people admin
+PUT /people/{name}/roles admin
+POST /people/{name}/invitation admin
+POST /people/{name}/sign-out admin
+DELETE /people/{name} admin
 GET /secrets admin
 PUT /secrets/{name} admin
 DELETE /secrets/{name} admin

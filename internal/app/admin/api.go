@@ -54,10 +54,11 @@ type Options struct {
 	Refusal func() *Refusal
 	// Store returns where what must last is kept. Store may be nil.
 	Store func() store.State
-	// Desk makes API keys, and Safe keeps secrets. If one of them is nil, the routes about them say that
-	// nothing is stored.
-	Desk *access.Desk
-	Safe *store.Safe
+	// Desk makes API keys, Roster invites people, and Safe keeps secrets. If one of them is nil, the routes
+	// about them say that nothing is stored.
+	Desk   *access.Desk
+	Roster *access.Roster
+	Safe   *store.Safe
 	// Reload makes Dragoman read the configuration file again. When Dragoman uses its content, Reload
 	// returns what has changed, in sentences. If Reload is nil, Dragoman uses no configuration file.
 	Reload func(context.Context) (what string, err error)
@@ -87,6 +88,7 @@ type API struct {
 	examAPI
 	draftAPI
 	keyAPI
+	peopleAPI
 	secretAPI
 }
 
@@ -122,8 +124,8 @@ func New(o Options) *API {
 		examAPI:    examAPI{project: p, streams: NewStreams(mostExamStreams)},
 		draftAPI:   draftAPI{project: p, config: o.Config, env: o.Env, secrets: o.Secrets, reload: o.Reload, log: o.Log},
 	}
-	h := house{project: p, access: o.Access, desk: o.Desk, safe: o.Safe}
-	a.keyAPI, a.secretAPI = keyAPI{h}, secretAPI{h}
+	h := house{project: p, access: o.Access, desk: o.Desk, roster: o.Roster, safe: o.Safe}
+	a.keyAPI, a.peopleAPI, a.secretAPI = keyAPI{h}, peopleAPI{h, linkBase(&o)}, secretAPI{h}
 	a.serverAPI = serverAPI{project: p, config: o.Config, report: a.Report, logs: a.Logs}
 	a.drafts.trying, a.drafts.keeping = make(chan struct{}, mostTrials), make(chan struct{}, 1)
 	_, _ = rand.Read(a.drafts.key[:]) // rand.Read never fails

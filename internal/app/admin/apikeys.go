@@ -24,7 +24,7 @@ type APIKey struct {
 	Name         string     `json:"name" doc:"what people call the key; several keys may have the same name"`
 	Hint         string     `json:"hint" doc:"the last 4 characters of the secret, by which people recognise the key"`
 	Project      string     `json:"project" doc:"the project where the key works"`
-	Owner        string     `json:"owner,omitempty" doc:"whom the key acts for; left out if it stands for nobody but itself"`
+	Owner        string     `json:"owner,omitempty" doc:"whom the key acts for: the name of a person, or local; left out if it stands for nobody but itself"`
 	Role         string     `json:"role" enum:"caller,viewer,operator,admin,none" doc:"what the key may do: caller uses the MCP endpoints; the others are for this API"`
 	Servers      []string   `json:"servers" doc:"patterns of the servers that the key may use; empty for all"`
 	Tools        []string   `json:"tools" doc:"patterns of the tools, SERVER/TOOL, that the key may use; empty for all"`
@@ -39,6 +39,7 @@ type APIKey struct {
 type APIKeyRequest struct {
 	Name    string   `json:"name" doc:"what people call the key, 1 to 100 bytes"`
 	Mine    bool     `json:"mine,omitempty" doc:"whether the key acts for you; without it, the key stands for nobody but itself"`
+	Owner   string   `json:"owner,omitempty" doc:"the name or the id of a person whom the key acts for, in place of mine; it never does more than the person may do"`
 	Role    string   `json:"role,omitempty" doc:"caller (the default), viewer, operator or admin"`
 	Servers []string `json:"servers,omitempty" doc:"patterns of the servers that the key may use, in which * stands for any text; without any, it may use all"`
 	Tools   []string `json:"tools,omitempty" doc:"patterns of the tools, SERVER/TOOL, that the key may use; without any, it may use all, and with some, no prompts and resources"`
@@ -105,14 +106,18 @@ func (a *keyAPI) readKeys(r *http.Request) (any, *Problem) {
 	}
 	out := APIKeys{Keys: make([]APIKey, 0, len(p.items)), Total: len(all), Next: p.next}
 	for i := range p.items {
-		out.Keys = append(out.Keys, showKey(&p.items[i]))
+		out.Keys = append(out.Keys, a.showKey(&p.items[i]))
 	}
 	return out, nil
 }
 
 // makeKey answers POST /keys.
 func (a *keyAPI) makeKey(r *http.Request, q APIKeyRequest) (NewAPIKey, *Problem) {
-	who, bad := a.changer(r)
+	who, bad := a.sender(r)
+	if bad != nil {
+		return NewAPIKey{}, bad
+	}
+	owner, bad := a.ownerOf(who, &q)
 	if bad != nil {
 		return NewAPIKey{}, bad
 	}
@@ -121,15 +126,38 @@ func (a *keyAPI) makeKey(r *http.Request, q APIKeyRequest) (NewAPIKey, *Problem)
 		return NewAPIKey{}, a.problem(err)
 	}
 	role, _ := identity.RoleOf(cmp.Or(q.Role, identity.Caller.String())) // the desk refuses none, and says what there is
-	w := access.Wish{Name: q.Name, Project: a.project.name(), Servers: q.Servers, Tools: q.Tools, Role: role, Life: life}
-	if q.Mine {
-		w.Owner = who
-	}
-	text, k, err := a.desk.Make(r.Context(), who, w)
+	w := access.Wish{Name: q.Name, Owner: owner, Project: a.project.name(), Servers: q.Servers, Tools: q.Tools, Role: role, Life: life}
+	text, k, err := a.desk.Make(r.Context(), who.Subject, w)
 	if err != nil {
 		return NewAPIKey{}, a.problem(err)
 	}
-	return NewAPIKey{APIKey: showKey(&k), Text: text, Note: a.note()}, nil
+	return NewAPIKey{APIKey: a.showKey(&k), Text: text, Note: a.note()}, nil
+}
+
+// ownerOf returns the subject that a key shall act for, or "" if it shall act for itself. Another person must
+// be in the project, and the sender must be one who decides about that person.
+func (a *keyAPI) ownerOf(sender *identity.Principal, q *APIKeyRequest) (string, *Problem) {
+	switch {
+	case q.Mine && q.Owner != "":
+		return "", a.problem(access.Mistake("a key acts either for you or for somebody else"))
+	case q.Mine:
+		return sender.Subject, nil
+	case q.Owner == "":
+		return "", nil
+	}
+	p, bad := a.person(q.Owner)
+	switch subject := store.PersonSubject + p.ID; {
+	case bad != nil:
+		return "", bad
+	case subject == sender.Subject:
+		return subject, nil
+	case len(p.Roles[a.project.name()]) == 0:
+		return "", noPerson()
+	case !a.decides(sender, &p):
+		return "", notAll()
+	default:
+		return subject, nil
+	}
 }
 
 // rotateKey answers POST /keys/{id}/rotate.
@@ -154,7 +182,7 @@ func (a *keyAPI) rotateKey(r *http.Request, q APIKeyRotation) (NewAPIKey, *Probl
 	if err != nil {
 		return NewAPIKey{}, a.problem(err)
 	}
-	return NewAPIKey{APIKey: showKey(&k), Text: text, Note: a.note()}, nil
+	return NewAPIKey{APIKey: a.showKey(&k), Text: text, Note: a.note()}, nil
 }
 
 // revokeKey answers DELETE /keys/{id}.
@@ -170,7 +198,7 @@ func (a *keyAPI) revokeKey(r *http.Request) (APIKey, *Problem) {
 	if err := a.desk.Revoke(r.Context(), who, k.ID); err != nil {
 		return APIKey{}, a.problem(err)
 	}
-	return showKey(&k), nil
+	return a.showKey(&k), nil
 }
 
 // own returns the key that the path of a request names. A key of another project is as one that does not
@@ -188,10 +216,10 @@ func noKey() *Problem {
 }
 
 // showKey returns a key as people may see it.
-func showKey(k *store.Key) APIKey {
+func (a *keyAPI) showKey(k *store.Key) APIKey {
 	out := APIKey{
-		ID: k.ID, Name: k.Name, Hint: k.Hint, Project: k.Project, Owner: k.Owner, Role: k.Role.String(),
-		Servers: append([]string{}, k.Servers...), Tools: append([]string{}, k.Tools...), Made: k.Made.UTC(), By: k.Actor,
+		ID: k.ID, Name: k.Name, Hint: k.Hint, Project: k.Project, Owner: a.nameOf(k.Owner), Role: k.Role.String(),
+		Servers: append([]string{}, k.Servers...), Tools: append([]string{}, k.Tools...), Made: k.Made.UTC(), By: a.nameOf(k.Actor),
 	}
 	now := time.Now()
 	if !k.Until.IsZero() {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/team/access"
 	"github.com/dragoman-mcp/dragoman/internal/team/store"
 	"github.com/dragoman-mcp/dragoman/internal/team/vault"
@@ -14,8 +15,9 @@ import (
 type house struct {
 	project project
 	access  *Access
-	desk    *access.Desk // see Options.Desk
-	safe    *store.Safe  // see Options.Safe
+	desk    *access.Desk   // see Options.Desk
+	roster  *access.Roster // see Options.Roster
+	safe    *store.Safe    // see Options.Safe
 }
 
 // houseProblems are the error statuses of the routes that need the store.
@@ -23,24 +25,36 @@ var houseProblems = []int{409, 503}
 
 // closed returns a problem if there is no store.
 func (h *house) closed() *Problem {
-	if h.desk != nil && h.safe != nil {
+	if h.desk != nil && h.roster != nil && h.safe != nil {
 		return nil
 	}
-	return conflict("no-store", "Nothing is stored here", "This Dragoman has no place to keep keys and secrets.")
+	return conflict("no-store", "Nothing is stored here", "This Dragoman has no place to keep keys, people and secrets.")
+}
+
+// sender returns who sent a request. It returns a problem if there is no store.
+func (h *house) sender(r *http.Request) (*identity.Principal, *Problem) {
+	if bad := h.closed(); bad != nil {
+		return nil, bad
+	}
+	who, err := h.access.Check(r)
+	if err != nil || who.Subject == "" {
+		return nil, &Problem{Type: "no-access", Title: "Nobody knows who sent this request", Status: http.StatusUnauthorized}
+	}
+	return who, nil
 }
 
 // changer returns the subject of the sender of a request, which the acts of the store name. It returns a
 // problem if there is no store.
 func (h *house) changer(r *http.Request) (string, *Problem) {
-	if bad := h.closed(); bad != nil {
+	who, bad := h.sender(r)
+	if bad != nil {
 		return "", bad
-	}
-	who, err := h.access.Check(r)
-	if err != nil || who.Subject == "" {
-		return "", &Problem{Type: "no-access", Title: "Nobody knows who sent this request", Status: http.StatusUnauthorized}
 	}
 	return who.Subject, nil
 }
+
+// nameOf returns the name of the person with a subject, and the subject itself if it is nobody's.
+func (h *house) nameOf(subject string) string { return h.roster.People().Name(subject) }
 
 // note returns a sentence if the store forgets everything when the process ends, and "" otherwise.
 func (h *house) note() string {

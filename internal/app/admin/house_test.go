@@ -37,6 +37,9 @@ func (r *rig) lets(text string) bool {
 	}
 	g := access.NewGate(false)
 	g.Use(keys)
+	if err := access.NewRoster(r.api.desk(), g).Refresh(r.t.Context()); err != nil {
+		r.t.Fatal(err)
+	}
 	who, err := g.Principal(asked("POST", "/mcp", "Authorization", "Bearer "+text))
 	return err == nil && who != nil
 }
@@ -241,10 +244,11 @@ func TestHouseOfTwoProjects(t *testing.T) {
 func TestPlacesOfHouse(t *testing.T) {
 	t.Parallel()
 	none := serving(t)
-	none.api.keyAPI, none.api.secretAPI = keyAPI{}, secretAPI{}
+	none.api.keyAPI, none.api.peopleAPI, none.api.secretAPI = keyAPI{}, peopleAPI{}, secretAPI{}
 	for _, x := range []struct{ method, path, body string }{
 		{"GET", "/keys", ""}, {"POST", "/keys", "{}"}, {"POST", "/keys/x/rotate", "{}"}, {"DELETE", "/keys/x", ""},
 		{"GET", "/secrets", ""}, {"PUT", "/secrets/x", "{}"}, {"DELETE", "/secrets/x", ""}, {"POST", "/secrets/rotate-key", ""},
+		{"GET", "/people", ""}, {"POST", "/people", "{}"}, {"PUT", "/people/x/roles", "{}"}, {"POST", "/people/x/invitation", ""}, {"POST", "/people/x/sign-out", ""}, {"DELETE", "/people/x", ""},
 	} {
 		var p Problem
 		if none.tell(x.method, x.path, x.body, 409, &p); p.Type != problemURI+"no-store" {

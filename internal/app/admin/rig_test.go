@@ -70,10 +70,11 @@ func servingSnapshot(t testing.TB, c *config.Snapshot) *rig {
 	guard, budget := httpdoor.NewGuard(nil, nil, nil), transport.NewBudget(64<<20)
 	ring := calls.New(calls.Options{Record: true})
 	safe := emptySafe(t)
+	desk := access.NewDesk(safe)
 	r := &rig{t: t, runtime: runtime.New(runtime.Options{Config: c, Events: &event.Publisher{}, Calls: ring, Log: log, Recent: recent, Guard: guard, Principal: identity.Anyone, Budget: budget, Version: "test"})}
 	r.runtime.Apply(event.DefaultProject, c)
 	r.runtime.Default().Warm()
-	r.api = New(Options{Project: r.runtime.Default(), Others: r.runtime, Log: log, Budget: budget, Recent: recent, Calls: ring, Losses: func(string) []Loss { return []Loss{} }, Version: "test", Local: true, Env: emptyHome(t), Desk: access.NewDesk(safe), Safe: safe})
+	r.api = New(Options{Project: r.runtime.Default(), Others: r.runtime, Log: log, Budget: budget, Recent: recent, Calls: ring, Losses: func(string) []Loss { return []Loss{} }, Version: "test", Local: true, Env: emptyHome(t), Desk: desk, Roster: access.NewRoster(desk, access.NewGate(true)), Safe: safe})
 	mux := http.NewServeMux()
 	r.runtime.Routes(mux)
 	r.api.Routes(mux)

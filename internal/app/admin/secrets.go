@@ -100,7 +100,7 @@ func (a *secretAPI) readSecrets(r *http.Request) (any, *Problem) {
 	var all []SecretEntry
 	for _, x := range a.safe.Store().Snapshot().Secrets() {
 		if x.Project == a.project.name() {
-			all = append(all, showSecret(&x))
+			all = append(all, a.showSecret(&x))
 		}
 	}
 	p, bad := pageOf(r, all, func(x *SecretEntry) string { return x.Name })
@@ -125,7 +125,7 @@ func (a *secretAPI) setSecret(r *http.Request, q SecretRequest) (KeptSecret, *Pr
 	}
 	out := KeptSecret{SecretEntry: SecretEntry{Name: name, Project: a.project.name(), Changed: time.Now().UTC(), By: who}, Note: a.note()}
 	if x, ok := a.safe.Store().Snapshot().Secret(a.project.name(), name); ok {
-		out.SecretEntry = showSecret(&x)
+		out.SecretEntry = a.showSecret(&x)
 	}
 	return out, nil
 }
@@ -150,7 +150,7 @@ func (a *secretAPI) removeSecret(r *http.Request) (SecretEntry, *Problem) {
 	if !there {
 		return SecretEntry{}, &Problem{Type: "no-such-secret", Title: "No such secret", Status: http.StatusNotFound, Detail: "No secret of this project has this name. GET " + apiRoot + "/secrets lists them."}
 	}
-	return showSecret(&x), nil
+	return a.showSecret(&x), nil
 }
 
 // reseal answers POST /secrets/rotate-key.
@@ -166,6 +166,6 @@ func (a *secretAPI) reseal(r *http.Request) (Resealed, *Problem) {
 	return Resealed{n, a.note()}, nil
 }
 
-func showSecret(x *store.Secret) SecretEntry {
-	return SecretEntry{Name: x.Name, Project: x.Project, Changed: x.Changed.UTC(), By: x.Actor}
+func (a *secretAPI) showSecret(x *store.Secret) SecretEntry {
+	return SecretEntry{Name: x.Name, Project: x.Project, Changed: x.Changed.UTC(), By: a.nameOf(x.Actor)}
 }

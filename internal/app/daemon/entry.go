@@ -13,11 +13,12 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/team/store"
 )
 
-// entry says who may come in. Its gate has the keys of the store.
+// entry says who may come in. Its gate has the keys and the people of the store.
 type entry struct {
-	gate *access.Gate
-	desk *access.Desk
-	log  *slog.Logger
+	gate   *access.Gate
+	desk   *access.Desk
+	roster *access.Roster
+	log    *slog.Logger
 }
 
 // Refused is the error of a Serve that would let in nobody, or everybody.
@@ -28,8 +29,8 @@ type Refused struct {
 
 func (e *Refused) Error() string { return e.Text }
 
-// newEntry returns the entry for an address, with the keys that there are now. If other machines can reach
-// the address, its clients need keys, so somebody must have one.
+// newEntry returns the entry for an address, with the keys and people that there are now. If other machines can
+// reach the address, its clients need keys, so somebody must have one, or come in by invitation and make one.
 func newEntry(ctx context.Context, o *ServeOptions, address string) (*entry, error) {
 	local := isLocal(address)
 	e := &entry{gate: access.NewGate(o.Open || local && !o.Config.Access.LoopbackKeys), desk: access.NewDesk(o.safe), log: o.Log}
@@ -38,7 +39,11 @@ func newEntry(ctx context.Context, o *ServeOptions, address string) (*entry, err
 		return nil, err
 	}
 	e.gate.Use(keys)
-	if seats, _ := keys.InForce(time.Now()); len(seats) == 0 && !local && !o.Open {
+	e.roster = access.NewRoster(e.desk, e.gate)
+	if err := e.roster.Refresh(ctx); err != nil {
+		return nil, err
+	}
+	if seats, _ := keys.InForce(time.Now()); len(seats) == 0 && !e.roster.People().Any() && !local && !o.Open {
 		_, port, _ := net.SplitHostPort(address)
 		return nil, &Refused{
 			"other machines can reach " + strconv.Quote(address) + ", and nobody has an API key",
@@ -48,30 +53,46 @@ func newEntry(ctx context.Context, o *ServeOptions, address string) (*entry, err
 	return e, nil
 }
 
-// errKeyEnded is what the clients of a key are told when it has ended.
-var errKeyEnded error = &mcp.Error{
-	Origin: mcp.FromGateway, Cause: "key_ended", Outcome: mcp.OutcomeUnknown,
-	Message: "the API key was revoked or has expired; ask for a new one",
-}
+// What the clients of a key are told when it has ended, and when the person whom it acts for has lost the role
+// that it needs.
+var (
+	errKeyEnded error = &mcp.Error{
+		Origin: mcp.FromGateway, Cause: "key_ended", Outcome: mcp.OutcomeUnknown,
+		Message: "the API key was revoked or has expired; ask for a new one",
+	}
+	errRoleEnded error = &mcp.Error{
+		Origin: mcp.FromGateway, Cause: "key_ended", Outcome: mcp.OutcomeUnknown,
+		Message: "the person whom the API key acts for may not use it any more; ask an admin of the project",
+	}
+)
 
-// follow keeps the gate's keys those of the store until ctx ends. It calls end for the seat of each key
-// that was revoked or has expired.
+// follow keeps the gate's keys and people those of the store until ctx ends. It calls end for the seat of each key
+// that was revoked, has expired, or acts for a person who may not use it any more.
 func (e *entry) follow(ctx context.Context, s *store.Store, end func(seat string, cause error)) {
 	var ending sync.WaitGroup
 	defer ending.Wait()
-	seats, _ := e.gate.Keys().InForce(time.Now())
+	seats, _ := e.gate.Seats(time.Now())
 	for {
 		snapshot := s.Snapshot()
 		keys, err := e.desk.Keys(ctx)
+		if err == nil {
+			err = e.roster.Refresh(ctx) // before the keys, which may act for new people
+		}
 		if err != nil {
 			e.log.Warn("the API keys could not be read, so nobody can come in with one", "cause", err.Error())
 			keys = &access.Keys{}
 		}
 		e.gate.Use(keys)
-		inForce, next := keys.InForce(time.Now())
+		now := time.Now()
+		inForce, next := e.gate.Seats(now)
+		left, _ := keys.InForce(now)
 		for seat := range seats {
+			why := errKeyEnded
+			if left[seat] {
+				why = errRoleEnded
+			}
 			if !inForce[seat] {
-				ending.Go(func() { end(seat, errKeyEnded) })
+				ending.Go(func() { end(seat, why) })
 			}
 		}
 		seats = inForce
