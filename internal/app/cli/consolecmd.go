@@ -86,11 +86,15 @@ func (c *consoleCommand) run(cmd *cobra.Command, _ []string) error {
 // character that a shell or a terminal would interpret.
 func checkLink(link string) error {
 	u, err := url.Parse(link)
-	if err != nil || u.Scheme != "http" || u.Path != "/console/" || u.User != nil || !config.IsLoopback(u.Hostname()) ||
-		strings.ContainsFunc(link, func(r rune) bool { return r <= ' ' || r >= 0x7f || strings.ContainsRune("\"'`$&|;<>()\\%^", r) }) {
+	if err != nil || u.Scheme != "http" || u.Path != "/console/" || u.User != nil || !config.IsLoopback(u.Hostname()) || !isPlain(link) {
 		return fmt.Errorf("%q is not a link to a console", link)
 	}
 	return nil
+}
+
+// isPlain reports whether a link has no character that a shell or a terminal would interpret.
+func isPlain(link string) bool {
+	return !strings.ContainsFunc(link, func(r rune) bool { return r <= ' ' || r >= 0x7f || strings.ContainsRune("\"'`$&|;<>()\\%^", r) })
 }
 
 // openBrowser opens a link in the user's browser.

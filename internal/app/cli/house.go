@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -51,6 +52,13 @@ type houseFlags struct {
 	runningFlags
 	project string
 	asJSON  bool
+
+	alone *aloneServe // what with runs; nil if that is a running serve
+}
+
+// aloneServe is a serve that only a command can reach.
+type aloneServe struct {
+	base string // what links begin with that lead to the serve of the configuration; "" if it has no address for them
 }
 
 func (f *houseFlags) addFlags(c *cobra.Command) {
@@ -93,13 +101,13 @@ func (f *houseFlags) with(cmd *cobra.Command, w *world, do func(ctx context.Cont
 	var bad *problemError
 	var absent *absentError
 	if errors.As(err, &bad) && bad.kind == "local-only" || f.listen == "" && errors.As(err, &absent) {
-		err = f.alone(ctx, w, do)
+		err = f.serveAlone(ctx, w, do)
 	}
 	return signalOr(ctx, err)
 }
 
-// alone calls do with a serve that has no servers, and that only this command can reach.
-func (f *houseFlags) alone(ctx context.Context, w *world, do func(ctx context.Context, s *running) error) error {
+// serveAlone calls do with a serve that has no servers, and that only this command can reach.
+func (f *houseFlags) serveAlone(ctx context.Context, w *world, do func(ctx context.Context, s *running) error) error {
 	c := config.Default()
 	if err := f.useDatabase(ctx, w, c); err != nil {
 		return err
@@ -136,9 +144,9 @@ func (f *houseFlags) alone(ctx context.Context, w *world, do func(ctx context.Co
 
 // useDatabase sets the database and the vault's key of a configuration to those that serve uses.
 func (f *houseFlags) useDatabase(ctx context.Context, w *world, c *config.Snapshot) error {
-	file := f.file
+	file, listen, public := f.file, f.listen, ""
 	if at, _ := (locator{w.env}).locate(ctx, f.file, "--listen ADDR", false); at != nil {
-		file = cmp.Or(file, at.Config)
+		file, listen = cmp.Or(file, at.Config), cmp.Or(listen, at.Address)
 	}
 	if path, found := w.env.configPath(file); found {
 		x, problems := w.env.open(path)
@@ -146,11 +154,26 @@ func (f *houseFlags) useDatabase(ctx context.Context, w *world, c *config.Snapsh
 			return problems.Refusal(false)
 		}
 		c.Database, c.VaultKey = x.Database, x.VaultKey
+		listen, public = cmp.Or(listen, x.Listen), x.PublicURL
 	}
+	f.alone = &aloneServe{linkBase(public, cmp.Or(listen, c.Listen))}
 	if c.Database = cmp.Or(c.Database, houseFile()); c.Database == "" { // named, so that it must be usable
 		return withHint(errors.New("this user has no folder for data"), "set HOME, or dragoman.database in the configuration")
 	}
 	return nil
+}
+
+// linkBase returns what the links of people begin with, as admin does, or "" if other machines can reach the
+// address and there is no public URL.
+func linkBase(public, listen string) string {
+	host, _, err := net.SplitHostPort(listen)
+	switch {
+	case strings.HasPrefix(public, "https://"):
+		return strings.TrimSuffix(public, "/")
+	case err == nil && config.IsLoopback(host):
+		return "http://" + listen
+	}
+	return ""
 }
 
 // change sends a change to the API, and decodes the answer. body is nil if there is none.

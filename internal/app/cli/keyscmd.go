@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -25,7 +26,7 @@ type keysCommand struct {
 
 	servers, tools         []string
 	role, expires, overlap string
-	owner                  bool
+	owner                  string
 }
 
 func newKeysCommand(w *world) *cobra.Command {
@@ -74,6 +75,9 @@ Only the key goes to stdout, so that KEY=$(dragoman keys add ci) works.`,
 		Example: `  # Make a key that is good for 90 days.
   dragoman keys add ci
 
+  # Make one that acts for somebody who was invited, while that person may do it.
+  dragoman keys add laptop --owner ada
+
   # Make one that may only read issues, for a year.
   dragoman keys add triage --tool 'github/get_*' --tool 'github/list_*' --expires 365d`,
 		Args:              c.oneArgument("the key's name", "dragoman keys add ci"),
@@ -85,7 +89,7 @@ Only the key goes to stdout, so that KEY=$(dragoman keys add ci) works.`,
 	flags.StringArrayVar(&c.tools, "tool", nil, "let the key use the tools that match `SERVER/TOOL`; may be repeated")
 	flags.StringVar(&c.role, "role", identity.Caller.String(), "give the key this `ROLE`: caller uses the MCP endpoints; viewer, operator and admin don't")
 	c.expiresFlag(cmd, "let the key expire after `TIME`, such as 90d or 12h, or never")
-	flags.BoolVar(&c.owner, "owner", false, "let the key act for you instead of for itself")
+	flags.StringVar(&c.owner, "owner", "", "let the key act for the person `NAME` instead of for itself; me is you")
 	c.addFlags(cmd)
 	return cmd
 }
@@ -200,8 +204,16 @@ func (c *keysCommand) add(cmd *cobra.Command, args []string) error {
 	}
 	return c.with(cmd, c.world, func(ctx context.Context, s *running) error {
 		var k admin.NewAPIKey
-		q := admin.APIKeyRequest{Name: args[0], Mine: c.owner, Role: c.role, Servers: c.servers, Tools: c.tools, Life: c.expires}
-		if err := c.change(ctx, s, http.MethodPost, "/keys", q, &k); err != nil {
+		q := admin.APIKeyRequest{Name: args[0], Owner: c.owner, Role: c.role, Servers: c.servers, Tools: c.tools, Life: c.expires}
+		if strings.EqualFold(c.owner, access.Me) {
+			q.Mine, q.Owner = true, ""
+		}
+		err := c.change(ctx, s, http.MethodPost, "/keys", q, &k)
+		var bad *problemError
+		if errors.As(err, &bad) && bad.kind == "no-such-person" {
+			return usagef("`dragoman people"+c.words()+"` lists the people", "nobody in the project is named %q", c.owner)
+		}
+		if err != nil {
 			return err
 		}
 		return c.show(s, &k, "made")

@@ -121,7 +121,7 @@ var commandGroups = []struct {
 	{"look", "Look after a running serve:", []func(*world) *cobra.Command{
 		newStatusCommand, newLogsCommand, newCallsCommand, newConsoleCommand, newRestartCommand, newStopCommand, newReloadCommand, newBackupCommand, newHealthcheckCommand,
 	}},
-	{"team", "Decide who comes in to a running serve:", []func(*world) *cobra.Command{newKeysCommand, newSecretsCommand}},
+	{"team", "Decide who comes in to a running serve:", []func(*world) *cobra.Command{newKeysCommand, newPeopleCommand, newSecretsCommand}},
 	{"test", "Test servers and clients:", []func(*world) *cobra.Command{
 		newDoctorCommand, newFakeCommand, newRecordCommand, newReplayCommand, newMatrixCommand,
 	}},

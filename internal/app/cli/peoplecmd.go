@@ -1,0 +1,354 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dragoman-mcp/dragoman/internal/app/admin"
+	"github.com/dragoman-mcp/dragoman/internal/base/screen"
+	"github.com/dragoman-mcp/dragoman/internal/relay/event"
+	"github.com/dragoman-mcp/dragoman/internal/team/access"
+)
+
+// peopleCommand is `dragoman people` and its subcommands.
+type peopleCommand struct {
+	*world
+	houseFlags
+
+	roles []string
+}
+
+func newPeopleCommand(w *world) *cobra.Command {
+	c := &peopleCommand{world: w}
+	cmd := &cobra.Command{
+		Use:         "people [flags]",
+		Annotations: map[string]string{alsoRuns: "true"},
+		Short:       "List and invite people, and give them roles in \"dragoman serve\"",
+		Long: `List the people who may use the console of "dragoman serve", or invite them,
+give them roles, and remove them. A person opens a link once; that browser is
+then signed in for 30 days. docs/access.md says what the roles are.
+
+Only the user who started "dragoman serve" can do this. If several run, the
+command chooses as "dragoman status" does; if none runs, it opens the database
+itself, and the next one finds the people.`,
+		Example: `  # List the people of the project default, which are all.
+  dragoman people
+
+  # Invite somebody, and let them operate servers later.
+  dragoman people invite ada
+  dragoman people role ada caller operator`,
+		Args:              noArguments,
+		RunE:              c.list,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	c.addFlags(cmd)
+	cmd.AddCommand(newPeopleInviteCommand(w), newPeopleLinkCommand(w), newPeopleRoleCommand(w), newPeopleSignOutCommand(w), newPeopleRemoveCommand(w))
+	return cmd
+}
+
+func newPeopleInviteCommand(w *world) *cobra.Command {
+	c := &peopleCommand{world: w}
+	cmd := &cobra.Command{
+		Use:   "invite NAME [flags]",
+		Short: "Invite somebody and print their link",
+		Long: `Invite somebody to a project and print the link that you send to them. Whoever
+opens it first is this person, so send it in private. It works once, within
+seven days, and this is the only time that you see it.
+
+The link leads to dragoman.publicURL. Without that, it works on this machine
+alone.
+
+Only the link goes to stdout.`,
+		Example: `  # Invite somebody who calls tools and sees the console.
+  dragoman people invite ada
+
+  # Invite an operator, who can't call tools, to another project.
+  dragoman people invite bob --role operator --project shop`,
+		Args:              c.oneArgument("the person's name", "dragoman people invite ada"),
+		RunE:              c.invite,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	flagsInOrder(cmd).StringArrayVar(&c.roles, "role", nil, "give the person this `ROLE`: caller, viewer, operator or admin; may be repeated (default: caller and viewer)")
+	c.addFlags(cmd)
+	return cmd
+}
+
+func newPeopleLinkCommand(w *world) *cobra.Command {
+	c := &peopleCommand{world: w}
+	cmd := &cobra.Command{
+		Use:   "link NAME [flags]",
+		Short: "Print another link for somebody",
+		Long: `Print another link for somebody who was invited before: for another browser,
+after 30 days, or if the first link was lost. It works once, within seven days,
+and a link that was not used yet stops working. The person's roles stay.`,
+		Example: `  dragoman people link ada
+
+  # Print it for a script, with the time when it expires.
+  dragoman people link ada --json`,
+		Args:              c.oneArgument("the person's name", "dragoman people link ada"),
+		RunE:              c.link,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	c.addFlags(cmd)
+	return cmd
+}
+
+func newPeopleRoleCommand(w *world) *cobra.Command {
+	c := &peopleCommand{world: w}
+	cmd := &cobra.Command{
+		Use:   "role NAME (ROLE... | none) [flags]",
+		Short: "Replace somebody's roles in a project",
+		Long: `Replace somebody's roles in a project. A caller uses the MCP endpoints, with a
+key that acts for them. A viewer sees the console; an operator also starts and
+stops servers and calls their tools there; an admin also changes the
+configuration, keys and people. With none, the person is out of the project.
+
+The change counts within a second, also in open pages and running sessions.`,
+		Example: `  # Let somebody call tools and operate servers.
+  dragoman people role ada caller operator
+
+  # Take somebody out of a project.
+  dragoman people role bob none --project shop`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) < 2 || args[0] == "" {
+				return usagef("write them behind the command, as in `dragoman people role ada caller viewer`", "the person's name and a role are missing")
+			}
+			return nil
+		},
+		RunE:              c.role,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	c.addFlags(cmd)
+	return cmd
+}
+
+func newPeopleSignOutCommand(w *world) *cobra.Command {
+	c := &peopleCommand{world: w}
+	cmd := &cobra.Command{
+		Use:   "sign-out NAME [flags]",
+		Short: "End somebody's sessions in all browsers",
+		Long: `End somebody's sessions in all browsers. A link that was not used yet stops
+working, too. The person's roles stay, and so do API keys that act for them.`,
+		Example: `  dragoman people sign-out ada
+
+  # And let the person come in again.
+  dragoman people link ada`,
+		Args:              c.oneArgument("the person's name", "dragoman people sign-out ada"),
+		RunE:              c.signOut,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	c.addFlags(cmd)
+	return cmd
+}
+
+func newPeopleRemoveCommand(w *world) *cobra.Command {
+	c := &peopleCommand{world: w}
+	cmd := &cobra.Command{
+		Use:   "remove NAME [flags]",
+		Short: "Remove somebody from all projects",
+		Long: `Remove somebody: their roles in all projects, their sessions, and the API keys
+that act for them. To take somebody out of one project, use
+"dragoman people role".`,
+		Example: `  dragoman people remove ada
+
+  # Only take somebody out of a project.
+  dragoman people role ada none --project shop`,
+		Args:              c.oneArgument("the person's name", "dragoman people remove ada"),
+		RunE:              c.remove,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	flagsInOrder(cmd).BoolVar(&c.asJSON, "json", false, "print JSON")
+	c.runningFlags.addFlags(cmd)
+	return cmd
+}
+
+func (c *peopleCommand) list(cmd *cobra.Command, _ []string) error {
+	return c.with(cmd, c.world, func(ctx context.Context, s *running) error {
+		people, err := pages(ctx, s, "/people", c.query(), func(p *admin.People) ([]admin.Person, string) { return p.People, p.Next })
+		switch {
+		case err != nil:
+			return err
+		case c.asJSON:
+			return c.printJSON(people, "  ")
+		case len(people) == 0:
+			c.status.Printf("nobody was invited; `dragoman people invite NAME%s` makes a link", c.words())
+			return nil
+		}
+		return c.print(peopleTable(people, time.Local))
+	})
+}
+
+// peopleTable returns the table of people, which fits 80 columns also where there is no terminal.
+func peopleTable(people []admin.Person, zone *time.Location) screen.Table {
+	t := screen.Table{Width: 80, Columns: []screen.Column{{Title: "NAME", Most: 24}, {Title: "ROLES", Wrap: true}, {Title: "SIGNED IN", Whole: true}}}
+	for i := range people {
+		p := &people[i]
+		state := screen.Cell{Text: "-"}
+		switch {
+		case p.Sessions > 0:
+			state.Text = quantity(p.Sessions, "browser") + ", last on " + p.Seen
+		case p.Invited != nil:
+			state.Text = "invited until " + p.Invited.In(zone).Format(time.DateOnly)
+		}
+		t.Rows = append(t.Rows, []screen.Cell{{Text: p.Name}, {Text: cmp.Or(rolesText(p), "-")}, state})
+	}
+	return t
+}
+
+// rolesText returns the roles of a person; those in the default project come without its name.
+func rolesText(p *admin.Person) string {
+	var all []string
+	for _, x := range p.Roles {
+		text := strings.Join(x.Roles, ", ")
+		if x.Project != event.DefaultProject {
+			text = x.Project + ": " + text
+		}
+		all = append(all, text)
+	}
+	return strings.Join(all, "; ")
+}
+
+func (c *peopleCommand) invite(cmd *cobra.Command, args []string) error {
+	err := access.CheckName(args[0])
+	if err == nil {
+		_, err = access.RolesNamed(c.roles)
+	}
+	if err != nil {
+		return usagef("run `dragoman people invite --help`", "%v", err)
+	}
+	return c.with(cmd, c.world, func(ctx context.Context, s *running) error {
+		var x admin.NewInvitation
+		err := c.linking(func() error {
+			return c.change(ctx, s, http.MethodPost, "/people", admin.InvitationRequest{Name: args[0], Roles: c.roles}, &x)
+		})
+		var bad *problemError
+		if errors.As(err, &bad) && bad.kind == "person-exists" {
+			name, to := shellWord(args[0]), c.words()
+			return usagef(fmt.Sprintf("`dragoman people role %s ROLE...%s` gives them roles, and `dragoman people link %s%s` makes another link", name, to, name, to), "somebody is named %q already", args[0])
+		}
+		if err != nil {
+			return err
+		}
+		return c.show(s, &x, fmt.Sprintf("invited %s to the project %s as %s", clean(x.Name), cmp.Or(c.project, event.DefaultProject), rolesText(&x.Person)))
+	})
+}
+
+func (c *peopleCommand) link(cmd *cobra.Command, args []string) error {
+	return c.with(cmd, c.world, func(ctx context.Context, s *running) error {
+		var x admin.NewInvitation
+		err := c.linking(func() error { return c.about(ctx, s, http.MethodPost, args[0], "/invitation", nil, &x) })
+		if err != nil {
+			return err
+		}
+		return c.show(s, &x, "made another link for "+clean(x.Name))
+	})
+}
+
+func (c *peopleCommand) role(cmd *cobra.Command, args []string) error {
+	names := args[1:]
+	if len(names) == 1 && names[0] == "none" {
+		names = []string{}
+	}
+	if _, err := access.RolesNamed(names); err != nil {
+		return usagef("write none to take somebody out of the project", "%v", err)
+	}
+	return c.with(cmd, c.world, func(ctx context.Context, s *running) error {
+		var p admin.Person
+		if err := c.about(ctx, s, http.MethodPut, args[0], "/roles", admin.RolesRequest{Roles: names}, &p); err != nil {
+			return err
+		}
+		if c.asJSON {
+			return c.printJSON(p, "  ")
+		}
+		if !c.quiet {
+			c.status.Printf("%s has the roles: %s", clean(p.Name), cmp.Or(rolesText(&p), "none"))
+		}
+		return nil
+	})
+}
+
+func (c *peopleCommand) signOut(cmd *cobra.Command, args []string) error {
+	return c.with(cmd, c.world, func(ctx context.Context, s *running) error {
+		var p admin.SignedOut
+		if err := c.about(ctx, s, http.MethodPost, args[0], "/sign-out", nil, &p); err != nil {
+			return err
+		}
+		if c.asJSON {
+			return c.printJSON(p, "  ")
+		}
+		if !c.quiet {
+			c.status.Printf("signed %s out of %s", clean(p.Name), quantity(p.Ended, "browser"))
+		}
+		return nil
+	})
+}
+
+func (c *peopleCommand) remove(cmd *cobra.Command, args []string) error {
+	return c.with(cmd, c.world, func(ctx context.Context, s *running) error {
+		var p admin.Person
+		if err := c.about(ctx, s, http.MethodDelete, args[0], "", nil, &p); err != nil {
+			return err
+		}
+		if c.asJSON {
+			return c.printJSON(p, "  ")
+		}
+		if !c.quiet {
+			c.status.Printf("removed %s, and the API keys that acted for them", clean(p.Name))
+		}
+		return nil
+	})
+}
+
+// about sends a change of a person to the API.
+func (c *peopleCommand) about(ctx context.Context, s *running, method, name, path string, body, into any) error {
+	err := c.change(ctx, s, method, "/people/"+admin.PathName(name)+path, body, into)
+	var bad *problemError
+	if errors.As(err, &bad) && bad.kind == "no-such-person" {
+		return usagef("`dragoman people"+c.words()+"` lists the people", "nobody is named %q", name)
+	}
+	return err
+}
+
+// linking makes a link with ask, unless there is no address to which it could lead.
+func (c *peopleCommand) linking(ask func() error) error {
+	if c.alone != nil && c.alone.base == "" {
+		return withHint(errors.New("there is no address for the link"), "set dragoman.publicURL to the URL at which people open the console; it begins with https://")
+	}
+	return ask()
+}
+
+// show prints a link on stdout alone, and on stderr what to do with it.
+func (c *peopleCommand) show(s *running, x *admin.NewInvitation, done string) error {
+	at, err := url.Parse(x.Link)
+	if err != nil || !strings.HasSuffix(at.Path, admin.InvitationPath) || at.Host == "" || at.Scheme != "http" && at.Scheme != "https" || !isPlain(x.Link) {
+		return s.notServe()
+	}
+	if c.alone != nil {
+		x.Link = c.alone.base + admin.InvitationPath + "?" + at.RawQuery
+	}
+	if c.asJSON {
+		err = c.printJSON(x, "  ")
+	} else {
+		_, err = fmt.Fprintln(c.stdout, x.Link)
+	}
+	if err != nil {
+		return withHint(fmt.Errorf("the link was made, but could not be printed: %w", err), "run `dragoman people link %s%s`", shellWord(x.Name), c.words())
+	}
+	if c.quiet || c.asJSON {
+		return nil
+	}
+	c.status.Printf("%s", done)
+	c.status.Printf("whoever opens the link first is %s; it works once, until %s", clean(x.Name), x.Expires.In(time.Local).Format(time.DateTime))
+	if x.Note != "" {
+		c.status.Printf("%s", lowerFirst(strings.TrimSuffix(x.Note, ".")))
+	}
+	return nil
+}
