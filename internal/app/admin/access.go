@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
+	"github.com/dragoman-mcp/dragoman/internal/team/access"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
 
@@ -41,7 +42,7 @@ const LinkQuery = "link"
 // do not: a cookie for a host name that only this process and the browser know (see Name), and a
 // password, which browsers send only to the host and port that asked for it (RFC 7617 §2.2).
 //
-// All state is in memory, and its size is limited. Create an Access with NewAccess. It is safe for
+// All state is in memory, and its size is limited, but for the sessions of people; see PeopleFrom. Create an Access with NewAccess. It is safe for
 // concurrent use.
 type Access struct {
 	local  bool
@@ -54,6 +55,8 @@ type Access struct {
 	roles func(who *identity.Principal, project string) []identity.Role
 	// visitor returns whose API key a request has; see VisitorsFrom.
 	visitor func(*http.Request) (*identity.Principal, error)
+	// roster knows the people who were invited; see PeopleFrom. It may be nil.
+	roster *access.Roster
 
 	mu       sync.Mutex
 	links    []ticket // oldest first
@@ -67,6 +70,8 @@ type ticket struct {
 	until    time.Time
 	password bool // the secret of a session is a password and not the value of a cookie
 	remote   bool // the session began at an address that other machines can reach
+	// secret is what a request has, which isn't kept, or the session of a person that a link opens.
+	secret string
 }
 
 // NewAccess returns an Access with a new random key. local must be true only if the listener cannot
@@ -229,7 +234,7 @@ func (a *Access) SignedIn(r *http.Request) *identity.Principal {
 			return s.who
 		}
 	}
-	return nil
+	return a.guest(given, now)
 }
 
 // among reports whether a list has the secret of the ticket, of the same kind.
@@ -246,10 +251,10 @@ func (a *Access) given(r *http.Request) (all []ticket) {
 			if len(all) == mostCookies {
 				break
 			}
-			all = append(all, ticket{hash: sha256.Sum256([]byte(c.Value)), remote: remote})
+			all = append(all, ticket{hash: sha256.Sum256([]byte(c.Value)), secret: c.Value, remote: remote})
 		}
 	} else if user, password, ok := r.BasicAuth(); ok && user == PasswordUser && len(r.Header["Authorization"]) == 1 && isAddress(r.Host) {
-		all = append(all, ticket{hash: sha256.Sum256([]byte(password)), password: true})
+		all = append(all, ticket{hash: sha256.Sum256([]byte(password)), secret: password, password: true})
 	}
 	return all
 }
@@ -291,6 +296,9 @@ func (a *Access) Enter(w http.ResponseWriter, r *http.Request, token string) boo
 	remote := a.remote(r)
 	if !remote && !a.AtName(r) {
 		return false
+	}
+	if a.enterAsGuest(w, r, token) {
+		return true
 	}
 	who := a.use(token, remote)
 	if who == nil {
@@ -339,6 +347,7 @@ func (a *Access) Leave(w http.ResponseWriter, r *http.Request) {
 	a.mu.Lock()
 	a.sessions = slices.DeleteFunc(a.sessions, func(t ticket) bool { return t.among(given) })
 	a.mu.Unlock()
+	a.leaveAsGuest(r.Context(), given)
 	if a.remote(r) || a.AtName(r) {
 		a.setCookie(w, r, "", -1)
 	}
@@ -352,7 +361,7 @@ func (a *Access) use(token string, remote bool) *identity.Principal {
 	defer a.mu.Unlock()
 	for i, l := range a.links {
 		if l.hash == hash {
-			if remote && l.who == identity.Local {
+			if remote && l.who == identity.Local || l.who == nil {
 				return nil
 			}
 			a.links = append(a.links[:i], a.links[i+1:]...)

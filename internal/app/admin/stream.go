@@ -25,7 +25,7 @@ const (
 	streamKeepAlive = 15 * time.Second
 	streamStall     = 30 * time.Second // the maximum time for one write to a reader
 	streamBatch     = 256              // the maximum number of events in one write
-	streamMay       = 2 * time.Second  // how often a stream asks whether its reader may still read it
+	streamMay       = time.Second / 2  // how often a stream asks whether its reader may still read it
 )
 
 // busyFor is how long a client should wait before it tries again after it has reached a limit.

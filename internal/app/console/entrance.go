@@ -9,6 +9,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
+	"github.com/dragoman-mcp/dragoman/internal/team/access"
+	"github.com/dragoman-mcp/dragoman/internal/team/store"
 )
 
 // headers sets the header fields that every response has.
@@ -62,6 +64,10 @@ func (d *door) admit(w http.ResponseWriter, r *http.Request) *identity.Principal
 		d.enter(w, r, token)
 		return nil
 	}
+	if r.URL.Path == admin.InvitationPath {
+		d.invitation(w, r)
+		return nil
+	}
 	if r.URL.Path == passwordPath && r.Method == http.MethodPost {
 		d.enterWithPassword(w, r)
 		return nil
@@ -75,6 +81,7 @@ func (d *door) admit(w http.ResponseWriter, r *http.Request) *identity.Principal
 		d.signOut(w, r)
 		return nil
 	case who != nil:
+		d.access.See(r.Context(), who)
 		return who
 	case r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Site") == "cross-site" && d.access.AtName(r):
 		// A browser does not send a cookie with SameSite=Strict when another site opens the page.
@@ -97,7 +104,7 @@ func (d *door) allow(w http.ResponseWriter, r *http.Request, who *identity.Princ
 	if !errors.As(d.access.May(who, event.DefaultProject, d.least(r)), &denied) {
 		return true
 	}
-	gate(w, r, denied.Status, gatePage{Title: "Your role does not allow this", Text: denied.Detail})
+	gate(w, r, denied.Status, gatePage{Title: "Your role does not allow this", Text: denied.Detail, SignOut: d.access.NameOf(who) != ""})
 	return false
 }
 
@@ -160,6 +167,62 @@ func (d *door) deadLink(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
+// invitation shows an invitation, and lets in who accepts it. Only a POST uses it up: programs that look at links
+// in messages send none.
+func (d *door) invitation(w http.ResponseWriter, r *http.Request) {
+	switch r.Method {
+	case http.MethodGet, http.MethodHead:
+		token := r.URL.Query().Get(admin.InvitationQuery)
+		p, by, ok := d.access.Invited(token)
+		if !ok {
+			deadInvitation(w, r)
+			return
+		}
+		gate(w, r, http.StatusOK, gatePage{Title: "You are invited", Text: invitationText(&p, by), Invitation: token, Name: p.Name})
+	case http.MethodPost:
+		to, err := d.access.Accept(w, r, r.PostFormValue(admin.InvitationQuery))
+		switch {
+		case errors.Is(err, access.ErrNoLink):
+			deadInvitation(w, r)
+		case err != nil:
+			gate(w, r, http.StatusServiceUnavailable, gatePage{Title: "This is not possible now", Text: "Dragoman can't use its database, so you are not signed in. Your link still works; try again later."})
+		case to.Password != "":
+			gate(w, r, http.StatusOK, gatePage{
+				Title: "Open the console with a password", Text: "Copy the password. When you open the console, the browser asks for the user and for the password. They are valid for 30 days.",
+				Password: to.Password, SignIn: to.To + signInPath,
+			})
+		default:
+			http.Redirect(w, r, to.To, http.StatusSeeOther)
+		}
+	default:
+		w.Header().Set("Allow", "GET, HEAD, POST")
+		gate(w, r, http.StatusMethodNotAllowed, gatePage{Title: "The console refused this request", Text: "An invitation is opened with GET, and accepted with POST."})
+	}
+}
+
+func deadInvitation(w http.ResponseWriter, r *http.Request) {
+	gate(w, r, http.StatusForbidden, gatePage{Title: "This invitation does not work any more", Text: "An invitation works once, within seven days, and only until there is a newer one. Ask who invited you for another link."})
+}
+
+// invitationText says who invites a person to what.
+func invitationText(p *store.Person, by string) string {
+	roles := make([]string, 0, 2)
+	for _, r := range p.Roles[p.Open.Project] {
+		roles = append(roles, r.String())
+	}
+	switch {
+	case by == identity.Local.Subject:
+		by = "The user who runs this Dragoman"
+	case by == p.Open.Actor: // it has no name
+		by = "An admin"
+	}
+	text := by + " invites you to the project " + p.Open.Project
+	if len(roles) > 0 {
+		text += ", as " + strings.Join(roles, " and ")
+	}
+	return text + ". This browser will be signed in for 30 days, and then the link works no more. Go on only if it was sent to you."
+}
+
 // serveFormer answers a request for a page of the console at the name that the console had before a
 // restart, which bookmarks and open pages may have. It returns false if the request is another one.
 func (d *door) serveFormer(w http.ResponseWriter, r *http.Request) bool {
@@ -181,8 +244,12 @@ func (d *door) serveFormer(w http.ResponseWriter, r *http.Request) bool {
 
 // signOut ends the session of the browser.
 func (d *door) signOut(w http.ResponseWriter, r *http.Request) {
+	p := gatePage{Title: "The session has ended", Text: "Run this command to open the console again.", Command: d.openCommand(r)}
+	if d.access.NameOf(d.access.SignedIn(r)) != "" {
+		p.Text, p.Command = "To sign in again, ask an admin for another link.", ""
+	}
 	d.access.Leave(w, r)
-	gate(w, r, http.StatusOK, gatePage{Title: "The session has ended", Text: "Run this command to open the console again.", Command: d.openCommand(r)})
+	gate(w, r, http.StatusOK, p)
 }
 
 // gatePage has the values of the page for a browser that is not signed in, or whose request the
@@ -191,7 +258,9 @@ type gatePage struct {
 	Title, Text, Command string
 	Again                bool   // the page reloads itself at once
 	SignedIn             bool   // the browser is signed in already
+	SignOut              bool   // the browser can end its session
 	Link                 string // the token of a link that can be exchanged for a password
+	Invitation, Name     string // the token of an invitation, and whom it is for
 	Password, SignIn     string // the password of a new session, and the URL at which the browser asks for it
 	Theme                string
 }

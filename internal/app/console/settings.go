@@ -121,6 +121,7 @@ type settingsView struct {
 	Memory              string
 	Key                 string
 	Open                string // the command that prints a link to the console
+	Guest               string // the name of the person who is signed in; "" if that is the local user
 }
 
 // settingsPage shows the global settings, and the process.
@@ -138,7 +139,7 @@ func (p *settingsPage) view(r *http.Request) (*View, error) {
 	status := statusOf(r)
 	v := &settingsView{
 		Started: status.Started, Configured: status.Configured, Version: status.Version, PID: strconv.Itoa(status.PID),
-		Memory: bytesText(int(status.InFlight.Held)) + " of " + bytesText(int(status.InFlight.Limit)), Key: status.Configured.String(), settings: &settings{}, Open: p.program + " console" + admin.Flag(r),
+		Memory: bytesText(int(status.InFlight.Held)) + " of " + bytesText(int(status.InFlight.Limit)), Key: status.Configured.String(), settings: &settings{}, Open: p.program + " console" + admin.Flag(r), Guest: guestOf(r),
 	}
 	if p.config != nil {
 		v.settings = p.where.settings(p.config(), "")

@@ -50,6 +50,12 @@ func may(r *http.Request, least identity.Role) bool {
 	return s.from.access.May(s.who, event.DefaultProject, least) == nil
 }
 
+// guestOf returns the name of the invited person for whom a response is made, or "" if it's for somebody else.
+func guestOf(r *http.Request) string {
+	s := stateOf(r)
+	return s.from.access.NameOf(s.who)
+}
+
 // statusOf returns the report that all parts of one response use.
 func statusOf(r *http.Request) *admin.Report {
 	s := stateOf(r)
