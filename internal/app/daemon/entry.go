@@ -19,6 +19,7 @@ type entry struct {
 	desk   *access.Desk
 	roster *access.Roster
 	log    *slog.Logger
+	turn   chan struct{} // a lock: contains one value while update runs
 }
 
 // Refused is the error of a Serve that would let in nobody, or everybody.
@@ -33,16 +34,13 @@ func (e *Refused) Error() string { return e.Text }
 // reach the address, its clients need keys, so somebody must have one, or come in by invitation and make one.
 func newEntry(ctx context.Context, o *ServeOptions, address string) (*entry, error) {
 	local := isLocal(address)
-	e := &entry{gate: access.NewGate(o.Open || local && !o.Config.Access.LoopbackKeys), desk: access.NewDesk(o.safe), log: o.Log}
-	keys, err := e.desk.Keys(ctx)
+	e := &entry{gate: access.NewGate(o.Open || local && !o.Config.Access.LoopbackKeys), desk: access.NewDesk(o.safe), log: o.Log, turn: make(chan struct{}, 1)}
+	e.roster = access.NewRoster(e.desk, e.gate)
+	keys, err := e.update(ctx)
 	if err != nil {
 		return nil, err
 	}
-	e.gate.Use(keys)
-	e.roster = access.NewRoster(e.desk, e.gate)
-	if err := e.roster.Refresh(ctx); err != nil {
-		return nil, err
-	}
+	e.desk.Then(func(ctx context.Context) { _, _ = e.update(ctx) }) // if that fails, follow tries again, and logs it
 	if seats, _ := keys.InForce(time.Now()); len(seats) == 0 && !e.roster.People().Any() && !local && !o.Open {
 		_, port, _ := net.SplitHostPort(address)
 		return nil, &Refused{
@@ -51,6 +49,30 @@ func newEntry(ctx context.Context, o *ServeOptions, address string) (*entry, err
 		}
 	}
 	return e, nil
+}
+
+// update gives the gate the people and the keys of the store, and returns the keys. Several may call it at once:
+// the gate never gets older ones than it has.
+func (e *entry) update(ctx context.Context) (*access.Keys, error) {
+	select {
+	case e.turn <- struct{}{}:
+		defer func() { <-e.turn }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	keys, err := e.desk.Keys(ctx)
+	if err == nil {
+		err = e.roster.Refresh(ctx) // before the keys, which may act for new people
+	}
+	if err != nil {
+		return nil, err
+	}
+	before := e.gate.Keys().Forged()
+	e.gate.Use(keys)
+	if n := keys.Forged(); n > before {
+		e.log.Warn("the database has API keys that dragoman hasn't made", "keys", n)
+	}
+	return keys, nil
 }
 
 // What the clients of a key are told when it has ended, and when the person whom it acts for has lost the role
@@ -74,15 +96,15 @@ func (e *entry) follow(ctx context.Context, s *store.Store, end func(seat string
 	seats, _ := e.gate.Seats(time.Now())
 	for {
 		snapshot := s.Snapshot()
-		keys, err := e.desk.Keys(ctx)
-		if err == nil {
-			err = e.roster.Refresh(ctx) // before the keys, which may act for new people
+		keys, err := e.update(ctx)
+		if err != nil && ctx.Err() != nil {
+			return
 		}
 		if err != nil {
 			e.log.Warn("the API keys could not be read, so nobody can come in with one", "cause", err.Error())
 			keys = &access.Keys{}
+			e.gate.Use(keys)
 		}
-		e.gate.Use(keys)
 		now := time.Now()
 		inForce, next := e.gate.Seats(now)
 		left, _ := keys.InForce(now)

@@ -16,10 +16,15 @@ import (
 type Desk struct {
 	safe  *store.Safe
 	known atomic.Pointer[MACKey] // once it was needed; it never changes
+	then  func(context.Context)  // see Then; nil if nobody waits for changes
 }
 
 // NewDesk returns a desk that keeps its keys in a safe.
 func NewDesk(s *store.Safe) *Desk { return &Desk{safe: s} }
+
+// Then makes the desk call f after each change, before whoever has made the change hears that it is done:
+// who gets a new key shall be able to use it at once. Then must be called before the desk is used.
+func (d *Desk) Then(f func(context.Context)) { d.then = f }
 
 // DefaultLife is how long a key is good if nobody says otherwise.
 const DefaultLife = 90 * 24 * time.Hour
@@ -100,7 +105,9 @@ func (d *Desk) Make(ctx context.Context, actor string, w Wish) (text string, k s
 		ID: id.String(), Name: w.Name, Sum: sum[:], Hint: hint(text), Owner: w.Owner, Project: w.Project,
 		Servers: w.Servers, Tools: w.Tools, Role: w.Role, Until: after(w.Life),
 	}
-	if err := d.safe.Store().Write(ctx, actor, func(t *store.Tx) error { return t.AddKey(k) }); err != nil {
+	mac.sign(&k)
+	err = d.change(ctx, actor, func(t *store.Tx) (bool, error) { return true, t.AddKey(k) })
+	if err != nil {
 		return "", store.Key{}, err
 	}
 	if x, ok := d.safe.Store().Snapshot().Key(k.ID); ok { // it has it, unless it couldn't be read again
@@ -127,7 +134,15 @@ func (d *Desk) Rotate(ctx context.Context, actor, id string, overlap, life time.
 	sum := mac.Sum(&secret)
 	text = Text(at, secret)
 	err = d.change(ctx, actor, func(t *store.Tx) (bool, error) {
-		return t.RotateKey(id, sum[:], hint(text), time.Now().Add(overlap), after(life))
+		return t.RotateKey(id, func(k *store.Key) error {
+			if !mac.signed(k) { // or we'd sign what somebody else has written
+				return ErrNoKey
+			}
+			k.OldSum, k.OldUntil = secretSum(k.Sum), time.Now().Add(overlap)
+			k.Sum, k.Hint, k.Until = sum[:], hint(text), after(life)
+			mac.sign(k)
+			return nil
+		})
 	})
 	if err != nil {
 		return "", store.Key{}, err
@@ -142,13 +157,17 @@ func (d *Desk) Revoke(ctx context.Context, actor, id string) error {
 }
 
 func (d *Desk) change(ctx context.Context, actor string, f func(*store.Tx) (bool, error)) error {
-	return d.safe.Store().Write(ctx, actor, func(t *store.Tx) error {
+	err := d.safe.Store().Write(ctx, actor, func(t *store.Tx) error {
 		there, err := f(t)
 		if err == nil && !there {
 			err = ErrNoKey
 		}
 		return err
 	})
+	if err == nil && d.then != nil {
+		d.then(context.WithoutCancel(ctx)) // the change is made, whoever still waits for it
+	}
+	return err
 }
 
 // errNoMAC says that the store has keys or people, but not what their sums were made with.
@@ -190,28 +209,32 @@ func (d *Desk) Keys(ctx context.Context) (*Keys, error) {
 	if err != nil {
 		return nil, err
 	}
-	list := make([]Key, 0, len(all))
+	list, forged := make([]Key, 0, len(all)), 0
 	for i := range all {
 		x := &all[i]
 		id, ok := ParseID(x.ID)
-		if !ok || len(x.Sum) != len(Key{}.Sum) || len(x.OldSum) != 0 && len(x.OldSum) != len(x.Sum) {
-			continue // not ours
+		if !ok || !mac.signed(x) {
+			forged++
+			continue
 		}
 		k := Key{ID: id, Owner: x.Owner, Project: x.Project, Servers: x.Servers, Tools: x.Tools, Role: x.Role, Until: x.Until, OldUntil: x.OldUntil}
 		copy(k.Sum[:], x.Sum)
 		copy(k.OldSum[:], x.OldSum)
 		list = append(list, k)
 	}
-	return NewKeys(mac, list), nil
+	keys := NewKeys(mac, list)
+	keys.forged = forged
+	return keys, nil
 }
 
 // hint returns the end of a key's secret, by which people recognise the key.
 func hint(text string) string { return text[sumAt-5 : sumAt-1] }
 
-// after returns the moment after a time from now. It is zero if the time is.
+// after returns the first full second after a time from now, so that a key is never good for less than
+// was asked for. It is zero if the time is.
 func after(d time.Duration) time.Time {
 	if d == 0 {
 		return time.Time{}
 	}
-	return time.Now().Add(d).UTC().Truncate(time.Second)
+	return time.Now().Add(d + time.Second - 1).UTC().Truncate(time.Second)
 }

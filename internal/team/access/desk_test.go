@@ -1,9 +1,11 @@
 package access
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -50,7 +52,7 @@ func TestDesk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if left := time.Until(key.Until); key.Actor != "local" || key.Hint != text[57:61] || left < 59*time.Minute || left > time.Hour {
+	if left := time.Until(key.Until); key.Actor != "local" || key.Hint != text[57:61] || left < 59*time.Minute || left > time.Hour+time.Second {
 		t.Errorf("the key is %+v", key)
 	}
 	is(text, 200)
@@ -89,6 +91,96 @@ func TestDesk(t *testing.T) {
 	}
 	if _, err := NewDesk(open()).Keys(t.Context()); err == nil || !strings.Contains(err.Error(), file) {
 		t.Errorf("without the vault's key: %v", err)
+	}
+}
+
+// TestTA08WrittenIntoTheDatabase checks that whoever can write to the database, and has a key of little
+// worth, gets no other rights out of it: a row that we haven't written is no key, in no part, and can't be
+// rotated into one. An innocent key stays in force.
+func TestTA08WrittenIntoTheDatabase(t *testing.T) {
+	s, err := store.Open(t.Context(), store.Options{Database: filepath.Join(t.TempDir(), "dragoman.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	desk := NewDesk(store.NewSafe(s, vault.New(vault.Options{File: filepath.Join(t.TempDir(), "vault.key")})))
+	wish := func(name string) Wish {
+		return Wish{Name: name, Project: "shop", Role: identity.Caller, Servers: []string{"git"}, Tools: []string{"git/log", "git/show"}, Life: time.Hour}
+	}
+	innocent, theirs, err := desk.Make(t.Context(), "local", wish("innocent"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	eves, row, err := desk.Make(t.Context(), "local", wish("eve"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, _, err := desk.Rotate(t.Context(), "local", row.ID, time.Minute, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	eves, before = before, eves
+	row, _ = s.Snapshot().Key(row.ID)
+	unsigned := MACKey(NewSecret())
+	for name, forge := range map[string]func(k *store.Key){
+		"nothing":            func(*store.Key) {},
+		"all servers":        func(k *store.Key) { k.Servers = nil },
+		"another server":     func(k *store.Key) { k.Servers = []string{"*"} },
+		"all tools":          func(k *store.Key) { k.Tools = nil },
+		"a tool as a server": func(k *store.Key) { k.Servers, k.Tools = append(k.Servers, k.Tools[0]), k.Tools[1:] },
+		"a role":             func(k *store.Key) { k.Role = identity.Admin },
+		"a person":           func(k *store.Key) { k.Owner = "local" },
+		"a project":          func(k *store.Key) { k.Project = "default" },
+		"a longer life":      func(k *store.Key) { k.Until = k.Until.Add(time.Hour) },
+		"no end":             func(k *store.Key) { k.Until = time.Time{} },
+		"a longer overlap":   func(k *store.Key) { k.OldUntil = k.OldUntil.Add(time.Hour) },
+		"the old secret":     func(k *store.Key) { k.Sum = append(bytes.Clone(k.OldSum), k.Sum[32:]...) },
+		"no signature":       func(k *store.Key) { k.Sum = k.Sum[:32] },
+		"a copy":             func(k *store.Key) { k.ID = NewID().String() },
+		"another's id":       func(k *store.Key) { k.Sum, k.OldSum = theirs.Sum, nil },
+		"signed by eve":      func(k *store.Key) { k.Sum = k.Sum[:32]; k.Role = identity.Admin; unsigned.sign(k) },
+	} {
+		k := row
+		k.Servers, k.Tools = slices.Clone(row.Servers), slices.Clone(row.Tools)
+		forge(&k)
+		err := s.Write(t.Context(), "eve", func(tx *store.Tx) error {
+			if _, err := tx.RevokeKey(row.ID); err != nil {
+				return err
+			}
+			return tx.AddKey(k)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys, err := desk.Keys(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		gate := NewGate(false)
+		gate.Use(keys)
+		want, forged := 401, 1
+		if name == "nothing" {
+			want, forged = 200, 0
+		}
+		for _, text := range []string{eves, before} {
+			id, secret, _ := parse(text)
+			if k.ID != id.String() {
+				other, _ := ParseID(k.ID)
+				text = Text(other, secret)
+			}
+			if _, err := gate.Principal(request("/mcp", "X-API-Key", text)); status(err) != want {
+				t.Errorf("%s: %v, want %d", name, err, want)
+			}
+		}
+		if _, err := gate.Principal(request("/mcp", "X-API-Key", innocent)); err != nil || keys.Forged() != forged {
+			t.Errorf("%s: the innocent key: %v; forged: %d", name, err, keys.Forged())
+		}
+		if _, _, err := desk.Rotate(t.Context(), "local", k.ID, 0, 0); forged == 1 && !errors.Is(err, ErrNoKey) {
+			t.Errorf("%s: rotating it: %v", name, err)
+		}
+		if err := s.Write(t.Context(), "eve", func(tx *store.Tx) error { _, err := tx.RevokeKey(k.ID); return err }); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

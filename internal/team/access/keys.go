@@ -29,9 +29,13 @@ func (k *Key) InForce(now time.Time) bool { return k.Until.IsZero() || now.Befor
 
 // Keys are the keys in force. They are immutable. The zero value has no keys.
 type Keys struct {
-	mac  MACKey
-	byID map[ID]*known
+	mac    MACKey
+	byID   map[ID]*known
+	forged int // see Forged
 }
+
+// Forged returns how many rows of the database are no keys, because somebody else has written them.
+func (k *Keys) Forged() int { return k.forged }
 
 type known struct {
 	Key

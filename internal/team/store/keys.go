@@ -60,18 +60,22 @@ func (t *Tx) AddKey(x Key) error {
 	return t.did("made", keyKind, x.Project+"/"+x.ID)
 }
 
-// RotateKey gives a key another secret, with its sum and hint. The secret before works until old. It
-// reports whether there is such a key.
-func (t *Tx) RotateKey(id string, sum []byte, hint string, old, until time.Time) (bool, error) {
-	project, err := t.projectOfKey(id)
-	if project == "" || err != nil {
+// RotateKey lets change give a key another secret: its Sum, Hint and Until, and what is left of the one
+// before. The rest stays as it is. It reports whether there is such a key.
+func (t *Tx) RotateKey(id string, change func(*Key) error) (bool, error) {
+	var x Key
+	err := t.t.Each(func(scan func(...any) error) (err error) { x, err = scanKey(scan); return err }, "SELECT "+keyColumns+" FROM keys WHERE id = ?", id)
+	if err != nil || x.ID == "" {
 		return false, err
 	}
-	err = t.t.Exec("UPDATE keys SET old_sum = sum, old_until = ?, sum = ?, hint = ?, until = ? WHERE id = ?", textOf(old), sum, hint, textOf(until), id)
+	if err := change(&x); err != nil {
+		return true, err
+	}
+	err = t.t.Exec("UPDATE keys SET old_sum = ?, old_until = ?, sum = ?, hint = ?, until = ? WHERE id = ?", nonNil(x.OldSum), textOf(x.OldUntil), x.Sum, x.Hint, textOf(x.Until), id)
 	if err != nil {
-		return false, err
+		return true, err
 	}
-	return true, t.did("rotated", keyKind, project+"/"+id)
+	return true, t.did("rotated", keyKind, x.Project+"/"+id)
 }
 
 // RevokeKey removes a key, and reports whether there was one.
@@ -100,28 +104,33 @@ const keyColumns = "id, name, sum, old_sum, old_until, hint, owner, project, ser
 func readKeys(t *sqldb.Tx, into *Snapshot) error {
 	into.keys = map[string]Key{}
 	return t.Each(func(scan func(...any) error) error {
-		var x Key
-		var oldUntil, servers, tools, role, until, made string
-		err := scan(&x.ID, &x.Name, &x.Sum, &x.OldSum, &oldUntil, &x.Hint, &x.Owner, &x.Project, &servers, &tools, &role, &until, &made, &x.Actor)
-		if err != nil {
-			return err
-		}
-		x.Servers, x.Tools = lines(servers), lines(tools)
-		x.Role, _ = identity.RoleOf(role) // a role of a newer version is none
-		for _, m := range []struct {
-			text string
-			into *time.Time
-		}{{oldUntil, &x.OldUntil}, {until, &x.Until}, {made, &x.Made}} {
-			if m.text == "" {
-				continue
-			}
-			if *m.into, err = moment(m.text); err != nil {
-				return err
-			}
-		}
+		x, err := scanKey(scan)
 		into.keys[x.ID] = x
-		return nil
+		return err
 	}, "SELECT "+keyColumns+" FROM keys")
+}
+
+// scanKey reads the row of a key, which has keyColumns.
+func scanKey(scan func(...any) error) (x Key, err error) {
+	var oldUntil, servers, tools, role, until, made string
+	err = scan(&x.ID, &x.Name, &x.Sum, &x.OldSum, &oldUntil, &x.Hint, &x.Owner, &x.Project, &servers, &tools, &role, &until, &made, &x.Actor)
+	if err != nil {
+		return x, err
+	}
+	x.Servers, x.Tools = lines(servers), lines(tools)
+	x.Role, _ = identity.RoleOf(role) // a role of a newer version is none
+	for _, m := range []struct {
+		text string
+		into *time.Time
+	}{{oldUntil, &x.OldUntil}, {until, &x.Until}, {made, &x.Made}} {
+		if m.text == "" {
+			continue
+		}
+		if *m.into, err = moment(m.text); err != nil {
+			return x, err
+		}
+	}
+	return x, nil
 }
 
 // textOf returns a time as the database has it. "" is the zero time.

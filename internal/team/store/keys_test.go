@@ -63,13 +63,17 @@ func TestKeys(t *testing.T) {
 		}
 		has(ada, ci)
 		change("ada rotated key:shop/0123456789ab", func(t *Tx) error {
-			return was(true)(t.RotateKey(ci.ID, []byte{3}, "hint", noon, noon.Add(time.Hour)))
+			return was(true)(t.RotateKey(ci.ID, func(k *Key) error {
+				k.OldSum, k.OldUntil = k.Sum, noon
+				k.Sum, k.Hint, k.Until = []byte{3}, "hint", noon.Add(time.Hour)
+				return nil
+			}))
 		})
 		rotated := ci
 		rotated.Sum, rotated.OldSum, rotated.Hint, rotated.OldUntil, rotated.Until = []byte{3}, ci.Sum, "hint", noon, noon.Add(time.Hour)
 		has(ada, rotated)
 		change("ada revoked key:default/ada456789abc", func(t *Tx) error {
-			return errors.Join(was(true)(t.RevokeKey(ada.ID)), was(false)(t.RevokeKey(ada.ID)), was(false)(t.RotateKey(ada.ID, nil, "", noon, noon)))
+			return errors.Join(was(true)(t.RevokeKey(ada.ID)), was(false)(t.RevokeKey(ada.ID)), was(false)(t.RotateKey(ada.ID, nil)))
 		})
 		has(rotated)
 	})
