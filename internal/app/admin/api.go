@@ -36,6 +36,9 @@ type Options struct {
 	Config  string // the full path of the configuration file, or "" if no file is used
 	Local   bool   // whether the listener can be reached only from this machine
 	Closed  bool   // whether programs on this machine need the key also for what they may usually read
+	// Views reports whether the sender of a request may see the names and states of the servers in
+	// /readyz. If it is nil, everybody may who can send one.
+	Views func(*http.Request) bool
 	// PublicURL is the URL at which clients reach "/" through a reverse proxy. "" means that there
 	// is no proxy.
 	PublicURL string
@@ -111,7 +114,7 @@ func New(o Options) *API {
 	a := &API{
 		opts: o, project: p, document: sync.OnceValue(func() object { return document(o.Version) }),
 		door:  door{project: p, access: o.Access, closed: o.Closed},
-		front: front{project: p, access: o.Access, local: o.Local, publicURL: o.PublicURL, consoleOff: o.ConsoleOff, version: o.Version},
+		front: front{project: p, access: o.Access, local: o.Local, publicURL: o.PublicURL, consoleOff: o.ConsoleOff, version: o.Version, views: o.Views, closed: o.Closed},
 		statusAPI: statusAPI{
 			project: p, others: o.Others, budget: o.Budget, calls: o.Calls, losses: o.Losses, refusal: o.Refusal, store: o.Store, alias: alias,
 			started: time.Now(), version: o.Version, config: o.Config, demoClients: o.DemoClients,

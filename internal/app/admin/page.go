@@ -59,10 +59,13 @@ type front struct {
 	publicURL  string // see Options.PublicURL
 	consoleOff string // see Options.ConsoleOff
 	version    string
+	closed     bool                     // see Options.Closed
+	views      func(*http.Request) bool // see Options.Views
 }
 
 // servePage answers / with a page that explains how to connect a client: as HTML for a browser,
-// otherwise as plain text. The page lists the servers only if no other machine can see it. A POST to
+// otherwise as plain text. The page lists the servers only if no other machine can see it, and nobody needs a
+// key. A POST to
 // /, or a request for an event stream, comes from an MCP client with a wrong URL and gets 404.
 func (a *front) servePage(w http.ResponseWriter, r *http.Request) {
 	accept := strings.Join(r.Header["Accept"], ",")
@@ -119,7 +122,7 @@ func (a *front) page(r *http.Request) page {
 		case upstream.Broken, upstream.Unresponsive:
 			failed++
 		}
-		if p.Local {
+		if p.Local && !a.closed {
 			p.Servers = append(p.Servers, pageServer{s.Name, string(s.State)})
 		}
 	}

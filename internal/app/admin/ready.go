@@ -11,8 +11,8 @@ import (
 
 // serveReady answers /readyz. The answer contains whether Dragoman can serve clients, the reason,
 // and since when. If one server has failed and another has not, Dragoman is ready, because only
-// calls to the failed server fail.
-func (a *front) serveReady(w http.ResponseWriter, _ *http.Request) {
+// calls to the failed server fail. Who may not see the servers gets the rest: an orchestrator needs no more.
+func (a *front) serveReady(w http.ResponseWriter, r *http.Request) {
 	since, draining := a.project.Configured()
 	all := a.project.Statuses()
 	ready, failed, silent, stopped := 0, 0, 0, 0
@@ -60,7 +60,21 @@ func (a *front) serveReady(w http.ResponseWriter, _ *http.Request) {
 	}
 	out = jsonrpc.AppendQuote(append(out, `,"reason":`...), reason)
 	out = jsonrpc.AppendQuote(append(out, `,"since":`...), since.UTC().Format(time.RFC3339))
-	out = append(out, `,"servers":[`...)
+	if a.views == nil || a.views(r) {
+		out = a.appendServers(append(out, `,"servers":`...), all)
+	}
+	out = append(out, "}\n"...)
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	if !ok {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+	_, _ = w.Write(out)
+}
+
+// appendServers appends the states of the servers.
+func (a *front) appendServers(out []byte, all []upstream.Status) []byte {
+	out = append(out, '[')
 	for i, s := range all {
 		if i > 0 {
 			out = append(out, ',')
@@ -95,11 +109,5 @@ func (a *front) serveReady(w http.ResponseWriter, _ *http.Request) {
 		}
 		out = append(out, '}')
 	}
-	out = append(out, "]}\n"...)
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	if !ok {
-		w.WriteHeader(http.StatusServiceUnavailable)
-	}
-	_, _ = w.Write(out)
+	return append(out, ']')
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/app/admin"
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 	"github.com/dragoman-mcp/dragoman/internal/team/access"
@@ -285,5 +286,119 @@ func TestNetworkNeedsKeys(t *testing.T) {
 	r := serve(t, &c, network)
 	if without, with := asks(r), asks(r, key...); without != 401 || with != 200 {
 		t.Errorf("without a key %d, with one %d", without, with)
+	}
+}
+
+// TestWhoSeesTheServers checks who may read /metrics and learn the names of servers at /readyz and /:
+// where clients need keys, the default project's viewers and the user of the process. Everybody else
+// only learns whether serve is ready, also with a forged Host or Origin.
+func TestWhoSeesTheServers(t *testing.T) {
+	t.Parallel()
+	database := filepath.Join(t.TempDir(), "dragoman.db")
+	desk, keys := deskAt(t, database), map[string][]string{"nobody": nil, "a wrong key": {"X-API-Key", "drgk_0123456789ab"}}
+	for name, w := range map[string]access.Wish{
+		"a caller":         {Project: "default", Role: identity.Caller},
+		"a viewer":         {Project: "default", Role: identity.Viewer},
+		"an admin":         {Project: "default", Role: identity.Admin},
+		"another's viewer": {Project: "shop", Role: identity.Viewer},
+		"a revoked viewer": {Project: "default", Role: identity.Viewer},
+	} {
+		w.Name = "x"
+		var id string
+		if keys[name], id = makeKey(t, desk, w); name == "a revoked viewer" {
+			if err := desk.Revoke(t.Context(), "local", id); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for kind, x := range map[string]struct {
+		edit func(*config.Snapshot, *ServeOptions)
+		open bool
+	}{
+		"loopback":           {func(*config.Snapshot, *ServeOptions) {}, true},
+		"loopback with keys": {func(c *config.Snapshot, _ *ServeOptions) { c.Access.LoopbackKeys = true }, false},
+		"network":            {func(_ *config.Snapshot, o *ServeOptions) { o.Listen = "0.0.0.0:0" }, false},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			c := snapshot(newWeb(t, true).as(t, "quill"))
+			folder := t.TempDir()
+			r := serve(t, c, func(o *ServeOptions) {
+				o.Database, o.KeyFolders = database, []string{folder}
+				x.edit(c, o)
+			})
+			r.base = strings.Replace(r.base, "[::]", "127.0.0.1", 1)
+			r.modern("/mcp", "1", "tools/list", "", "", keys["a caller"]...)
+			await(t, "the metrics name the server", 10*time.Second, func() bool {
+				return strings.Contains(r.do(t.Context(), "GET", "/metrics", nil, keys["a viewer"]...).body, `server="quill"`)
+			})
+			for name, key := range keys {
+				sees := x.open || name == "a viewer" || name == "an admin"
+				if name == "a wrong key" || name == "a revoked viewer" {
+					sees = false // a credential that isn't valid is an error everywhere
+				}
+				metrics, ready := r.do(t.Context(), "GET", "/metrics", nil, key...), r.do(t.Context(), "GET", "/readyz", nil, key...)
+				if (metrics.status == 200) != sees || strings.Contains(metrics.body, "quill") != sees {
+					t.Errorf("%s: the metrics are %d %.200s", name, metrics.status, metrics.body)
+				}
+				if ready.status != 200 || !strings.Contains(ready.body, `"ready":true`) || strings.Contains(ready.body, "quill") != sees {
+					t.Errorf("%s: /readyz is %d %s", name, ready.status, ready.body)
+				}
+				if page := r.do(t.Context(), "GET", "/", nil, append([]string{"Accept", "text/plain"}, key...)...); strings.Contains(page.body, "quill") != x.open {
+					t.Errorf("%s: / is %d %s", name, page.status, page.body)
+				}
+			}
+			for _, header := range [][]string{{"Host", "evil.example"}, {"Origin", "https://evil.example"}} {
+				for _, path := range []string{"/metrics", "/readyz"} {
+					if a := r.do(t.Context(), "GET", path, nil, append(header, keys["a viewer"]...)...); a.status != 403 || strings.Contains(a.body, "quill") {
+						t.Errorf("%s with %v: %d %s", path, header, a.status, a.body)
+					}
+				}
+			}
+			if kind == "loopback with keys" {
+				own, err := admin.ReadKeys([]string{folder}, strings.TrimPrefix(r.base, "http://"))
+				if err != nil || len(own) != 1 {
+					t.Fatal(own, err)
+				}
+				if a := r.do(t.Context(), "GET", "/metrics", nil, "Authorization", "Bearer "+own[0]); !strings.Contains(a.body, "quill") {
+					t.Errorf("the user of the process gets %d %s", a.status, a.body)
+				}
+			}
+		})
+	}
+}
+
+// TestNewKeyAtOnce checks that a key opens the endpoint as soon as the API has answered with it, also
+// after a rotation, and that it opens nothing when the API has answered that it's revoked.
+func TestNewKeyAtOnce(t *testing.T) {
+	t.Parallel()
+	c, folder := snapshot(), t.TempDir()
+	c.Access.LoopbackKeys = true
+	r := serve(t, c, func(o *ServeOptions) { o.KeyFolders = []string{folder} })
+	own, err := admin.ReadKeys([]string{folder}, strings.TrimPrefix(r.base, "http://"))
+	if err != nil || len(own) != 1 {
+		t.Fatal(own, err)
+	}
+	api := func(method, path, body string, status int) (k admin.NewAPIKey) {
+		t.Helper()
+		a := r.do(t.Context(), method, "/api/v1/keys"+path, strings.NewReader(body), "Authorization", "Bearer "+own[0], "Content-Type", "application/json")
+		if err := json.Unmarshal([]byte(a.body), &k); err != nil || a.status != status {
+			t.Fatalf("%s: %d %s", method, a.status, a.body)
+		}
+		return k
+	}
+	asks := func(key string) int {
+		return r.modern("/mcp", "1", "tools/list", "", "", "Authorization", "Bearer "+key).status
+	}
+	innocent := api("POST", "", `{"name":"innocent"}`, 201)
+	for range 20 {
+		k := api("POST", "", `{"name":"ci"}`, 201)
+		made := asks(k.Text)
+		rotated := api("POST", "/"+k.ID+"/rotate", `{}`, 200)
+		before, after := asks(k.Text), asks(rotated.Text)
+		api("DELETE", "/"+k.ID, "", 200)
+		if revoked := asks(rotated.Text); made != 200 || before == 200 || after != 200 || revoked == 200 || asks(innocent.Text) != 200 {
+			t.Fatalf("made: %d, rotated: %d and %d, revoked: %d", made, before, after, revoked)
+		}
 	}
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/app/console"
 	"github.com/dragoman-mcp/dragoman/internal/app/runtime"
 	"github.com/dragoman-mcp/dragoman/internal/app/telemetry"
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/logcode"
 	"github.com/dragoman-mcp/dragoman/internal/base/logring"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
@@ -34,6 +35,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/relay/upstream"
 	"github.com/dragoman-mcp/dragoman/internal/setup/clientfile"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
+	"github.com/dragoman-mcp/dragoman/internal/team/access"
 	"github.com/dragoman-mcp/dragoman/internal/team/store"
 	"github.com/dragoman-mcp/dragoman/internal/team/vault"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
@@ -289,6 +291,7 @@ type daemon struct {
 	project     *runtime.Project                // the default project
 	admin       *admin.API
 	console     *console.Console
+	gate        *access.Gate
 	refusal     atomic.Pointer[admin.Refusal] // why the configuration file is refused; nil if the file is in use
 	own         *mcp.Own
 	reloads     chan chan<- reloaded // requests to apply the configuration file now
@@ -297,7 +300,7 @@ type daemon struct {
 
 // newDaemon creates a daemon. local is true if only this machine can reach the listener.
 func newDaemon(o ServeOptions, e *entry, local bool) *daemon {
-	d := &daemon{opts: o, local: local, log: o.Log, events: o.Events, metrics: telemetry.NewMetrics(), own: &mcp.Own{}, reloads: make(chan chan<- reloaded)}
+	d := &daemon{opts: o, local: local, log: o.Log, events: o.Events, metrics: telemetry.NewMetrics(), own: &mcp.Own{}, reloads: make(chan chan<- reloaded), gate: e.gate}
 	if o.recent == nil {
 		o.recent = logring.New()
 	}
@@ -328,7 +331,7 @@ func newDaemon(o ServeOptions, e *entry, local bool) *daemon {
 	d.masks.Store(d.runtime)
 	d.project = d.runtime.Default()
 	d.stopCalls = d.events.Tap(event.Of(event.Loss), d.lost)
-	d.admin = admin.New(admin.Options{Project: d.project, Others: d.runtime, Log: o.Log, Recent: o.recent, Calls: d.recorded, Budget: d.budget, Losses: d.metrics.Losses, Version: o.Version, Config: fullPath(o.ConfigPath), Local: local, Closed: o.Config.Access.LoopbackKeys, PublicURL: o.Config.PublicURL, ConsoleOff: consoleOff(&o, local), DemoClients: o.DemoClients, Env: o.Env, Refusal: d.refusal.Load, Store: stateOf(o.store), Desk: e.desk, Roster: e.roster, Safe: o.safe, Secrets: secretsOf(context.Background(), o.safe), Reload: d.reloader()})
+	d.admin = admin.New(admin.Options{Project: d.project, Others: d.runtime, Log: o.Log, Recent: o.recent, Calls: d.recorded, Budget: d.budget, Losses: d.metrics.Losses, Version: o.Version, Config: fullPath(o.ConfigPath), Local: local, Closed: o.Config.Access.LoopbackKeys, Views: d.views, PublicURL: o.Config.PublicURL, ConsoleOff: consoleOff(&o, local), DemoClients: o.DemoClients, Env: o.Env, Refusal: d.refusal.Load, Store: stateOf(o.store), Desk: e.desk, Roster: e.roster, Safe: o.safe, Secrets: secretsOf(context.Background(), o.safe), Reload: d.reloader()})
 	d.console = console.New(console.Options{
 		Off: consoleOff(&o, local), Access: d.admin.Access(), Source: d.admin, Add: d.admin, Config: d.project.Current, Clients: d.project.ClientReports, Operate: d.project.Operate, Events: d.events, DemoClients: o.DemoClients, Log: o.Log,
 		Program: o.Program, Path: o.Path, Machine: clientfile.Machine{OS: goruntime.GOOS, Env: o.Env},
@@ -657,12 +660,40 @@ func (d *daemon) handler() http.Handler {
 	others := http.NewServeMux()
 	d.admin.Routes(others)
 	d.console.Routes(others)
-	others.Handle("/metrics", d.metrics.Handler())
+	others.Handle("/metrics", d.forViewers(d.metrics.Handler()))
 	mux := http.NewServeMux()
 	d.runtime.Routes(mux)
 	mux.Handle("/api/", others) // the API refuses the methods that a path doesn't have by itself
 	mux.Handle("/", d.guard.Usual(others))
 	return d.guard.Wrap(underPrefix(d.opts.Config.PublicPath(), mux))
+}
+
+// forViewers returns a handler that passes on the requests of those who may see how all projects are. Where
+// nobody needs a key, that's everybody. Elsewhere the default project's viewers may, as with the other
+// routes that are about the process, so Prometheus needs the key of one.
+func (d *daemon) forViewers(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		who, ok := d.guard.Identify(w, r, d.gate.Principal)
+		switch {
+		case !ok:
+		case !d.isViewer(who):
+			httpdoor.RefuseDenied(w, errNoViewer)
+		default:
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+var errNoViewer = &httpdoor.Denied{Status: http.StatusForbidden, Reason: "this needs an API key of the project default with the role viewer"}
+
+// views reports whether the sender of a request may see the states of servers; see forViewers.
+func (d *daemon) views(r *http.Request) bool {
+	who, err := d.gate.Principal(r)
+	return err == nil && d.isViewer(who)
+}
+
+func (d *daemon) isViewer(who *identity.Principal) bool {
+	return d.gate.Open() || slices.ContainsFunc(d.gate.Roles(who, event.DefaultProject), func(r identity.Role) bool { return r.Includes(identity.Viewer) })
 }
 
 // underPrefix returns a handler that accepts paths with and without the prefix of the public URL.

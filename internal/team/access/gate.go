@@ -1,8 +1,10 @@
 package access
 
 import (
+	"bytes"
 	"crypto/subtle"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -35,6 +37,9 @@ func (g *Gate) Use(k *Keys) { g.keys.Store(k) }
 
 // Keys returns the keys in force.
 func (g *Gate) Keys() *Keys { return g.keys.Load() }
+
+// Open reports whether the gate lets in who has no credential.
+func (g *Gate) Open() bool { return g.open }
 
 // Own lets in who sends the key of this process as the local user: only the user who started it can read
 // that key. Own must be called before the gate is used, and only if nobody else can reach the address.
@@ -93,7 +98,7 @@ func (g *Gate) Visitor(r *http.Request) (*identity.Principal, error) {
 // credential returns the text of the only credential of a request that may be an API key. It is "" if there
 // is none.
 func (g *Gate) credential(r *http.Request) (text string, err error) {
-	if strings.Contains(r.URL.RawQuery, mark) || strings.Contains(r.URL.RawQuery, "%") && queryHasKey(r) {
+	if hasKey(r.URL.RawQuery) {
 		r.URL.RawQuery = ""
 		r.RequestURI = r.URL.RequestURI()
 		return "", g.wrong(r, errQuery)
@@ -139,17 +144,24 @@ func (g *Gate) wrong(r *http.Request, why *httpdoor.Denied) error {
 	return why
 }
 
-// queryHasKey reports whether a query that has percent signs contains a key.
-func queryHasKey(r *http.Request) bool {
-	for name, values := range r.URL.Query() {
-		if strings.Contains(name, mark) {
-			return true
-		}
-		for _, v := range values {
-			if strings.Contains(v, mark) {
-				return true
+// hasKey reports whether a query contains a key, encoded or not. The query needn't be well formed: a log
+// keeps it in any case.
+func hasKey(query string) bool {
+	if strings.Contains(query, mark) {
+		return true
+	}
+	if !strings.Contains(query, "%") {
+		return false
+	}
+	plain := make([]byte, 0, len(query))
+	for i := 0; i < len(query); i++ {
+		if query[i] == '%' && i+2 < len(query) {
+			if b, err := strconv.ParseUint(query[i+1:i+3], 16, 8); err == nil {
+				plain, i = append(plain, byte(b)), i+2
+				continue
 			}
 		}
+		plain = append(plain, query[i])
 	}
-	return false
+	return bytes.Contains(plain, []byte(mark))
 }
