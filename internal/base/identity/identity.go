@@ -2,9 +2,9 @@
 // arrives, and is passed on with the request. So the code that handles the request does not have to
 // know how the client connected.
 //
-// A principal has two identifiers. Subject identifies the owner of credentials, encrypted request
-// state and stored tasks. Seat identifies whose sessions, pools and quotas a request uses. A person
-// with two API keys is one subject with two seats.
+// A principal has two identifiers. Subject identifies the owner of credentials. Seat identifies whose
+// sessions, pools, quotas, request states and tasks a request uses. A person with two API keys is one
+// subject with two seats, of which one may be for less than the other.
 //
 // The package does no I/O, checks no credentials and does not depend on MCP. Package mcp imports
 // it.
@@ -18,8 +18,8 @@ import (
 // Principal is the caller of a request. A Principal is immutable, so all requests of one client may
 // share it. The zero value is an unknown caller.
 type Principal struct {
-	Subject string    // the owner of credentials, encrypted request state and tasks
-	Seat    string    // identifies whose sessions, pools and quotas are used
+	Subject string    // the owner of credentials
+	Seat    string    // identifies whose sessions, pools, quotas, request states and tasks are used
 	Via     string    // how the caller authenticated, such as none, key or token; for logs and events
 	Until   time.Time // the time when the credential expires; zero means that the credential does not expire
 }
@@ -40,8 +40,8 @@ func Named(subject string) *Principal {
 	return &Principal{Subject: subject, Seat: subject}
 }
 
-// Key returns the key that identifies the owner of request state and tasks. The key is "" for nil
-// and for Local. If the key is "", task ids stay valid after Dragoman restarts.
+// Key returns the key that identifies the person or the program, as people see it. The key is "" for nil
+// and for Local.
 func (p *Principal) Key() string {
 	if p == nil || p == Local {
 		return ""
@@ -49,7 +49,8 @@ func (p *Principal) Key() string {
 	return p.Subject
 }
 
-// SeatKey returns the key for sessions, pools and quotas. The key is "" for nil and for Local.
+// SeatKey returns the key for sessions, pools, quotas, request states and tasks. It is "" for nil and for
+// Local.
 func (p *Principal) SeatKey() string {
 	if p == nil || p == Local {
 		return ""

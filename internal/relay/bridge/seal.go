@@ -24,7 +24,7 @@ const (
 
 var errState = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "requestState is not valid for this request"}
 
-// seal encrypts the server's requestState. Open accepts the result only for the same principal,
+// seal encrypts the server's requestState. Open accepts the result only for the same seat,
 // server, method and parameters, and only for ten minutes (2026-07-28 §MRTR, "Server Requirements"
 // 4 and 5). States of servers must be sealed too: a server sees one credential for many users, so
 // only Dragoman can distinguish the users.
@@ -201,7 +201,7 @@ func (b *Bridge) takeState(u Server, s Resume) (leave func(), err error) {
 
 var errExpired error = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "requestState has expired; send the original request again"}
 
-// binding returns a hash of everything that a state is bound to: the principal, the server, the
+// binding returns a hash of everything that a state is bound to: the seat, the server, the
 // method and the parameters. Each part is hashed separately, so that different calls do not have
 // the same hash.
 func binding(u Server, c *mcp.Call) []byte {
@@ -210,7 +210,7 @@ func binding(u Server, c *mcp.Call) []byte {
 		sum := sha256.Sum256(b)
 		h.Write(sum[:])
 	}
-	part([]byte(c.Client.Who.Key()))
+	part([]byte(c.Client.Who.SeatKey()))
 	part([]byte(u.Name()))
 	part([]byte(c.Msg.Method))
 	part(canonical(nil, c.Msg.Raw, c.Msg.Params, func(key string) bool {

@@ -114,20 +114,23 @@ func TestM02_StateOfAnotherPrincipalIsRefused(t *testing.T) {
 	}
 }
 
-// TestStateFollowsItsSubject checks that a state belongs to a subject, and not to one of its
-// keys. A request with another key of the same subject may use the state, although the other key
-// has its own sessions.
-func TestStateFollowsItsSubject(t *testing.T) {
+// TestTA10OtherKey checks that a state and the id of a task belong to a seat: another key of the same
+// person, which may be for fewer tools, can use neither. The key itself still can.
+func TestTA10OtherKey(t *testing.T) {
 	b, u := &Bridge{}, stateful(`"s"`)
 	state := first(t, b, u) // a state that belongs to alice
-	for _, who := range []*identity.Principal{
-		{Subject: "alice", Seat: "alice/other key"}, {Subject: "mallory", Seat: "alice"},
-	} {
+	id := b.taskID("s", &mcp.ClientInfo{Who: identity.Named("alice")}, false, mcp.TaskRef{ID: "1"})
+	for _, x := range []struct {
+		who  *identity.Principal
+		want bool
+	}{{&identity.Principal{Subject: "alice", Seat: "alice/other key"}, false}, {&identity.Principal{Subject: "mallory", Seat: "k:x"}, false}, {identity.Local, false}, {identity.Named("alice"), true}} {
 		c := request26(t, "", mcp.MethodCallTool, retry(toolCall, state))
-		c.Client.Who = who
-		_, err := relay(t.Context(), b, u, c, &ear{})
-		if refused := errors.Is(err, error(errState)); refused != (who.Subject != "alice") {
-			t.Errorf("%+v: %v", who, err)
+		c.Client.Who = x.who
+		if _, err := relay(t.Context(), b, u, c, &ear{}); errors.Is(err, error(errState)) == x.want {
+			t.Errorf("the state of alice, by %+v: %v", x.who, err)
+		}
+		if _, err := b.FindTask(t.Context(), []Server{u}, c.Client, false, id); (err == nil) != x.want {
+			t.Errorf("the task of alice, by %+v: %v", x.who, err)
 		}
 	}
 }

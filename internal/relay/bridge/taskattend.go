@@ -41,7 +41,7 @@ type attendedTask struct {
 
 // attendedKey returns the key of an attended task, which is unique across all clients.
 func attendedKey(p Task, f *mcp.ClientInfo) string {
-	return p.Server.Name() + "\x00" + f.Who.Key() + "\x00" + p.Ref.String()
+	return p.Server.Name() + "\x00" + f.Who.SeatKey() + "\x00" + p.Ref.String()
 }
 
 // requestedTask answers a modern client's request about a task of a legacy server.

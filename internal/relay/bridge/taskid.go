@@ -16,7 +16,8 @@ import (
 // of the task, because no other part of a request about a task identifies them. It also contains a
 // signature: clients share sessions, and servers number their tasks, so without it a client could
 // guess the ids of the others (2025-11-25 §Tasks, "Task Isolation and Access Control"; SEP-2663,
-// "Auth binding"). For an authenticated client, the signature covers the principal too.
+// "Auth binding"). For an authenticated client, the signature covers the seat too: another key of the same
+// person may be for fewer tools.
 //
 // Dragoman stores nothing for an id. A task has the same id in answers, server requests and
 // notifications.
@@ -65,7 +66,7 @@ func (b *Bridge) signature(server string, f *mcp.ClientInfo, ref mcp.TaskRef) st
 		secret = k.Secret
 	}
 	mac := hmac.New(sha256.New, secret)
-	for _, part := range [...]string{f.Who.Key(), server, ref.String()} {
+	for _, part := range [...]string{f.Who.SeatKey(), server, ref.String()} {
 		sum := sha256.Sum256([]byte(part))
 		mac.Write(sum[:])
 	}

@@ -24,12 +24,12 @@ type keptTasks struct {
 
 // keptTask is one kept answer. It is immutable.
 type keptTask struct {
-	id, subject string
-	server      string
-	party       string
-	reply       *mcp.Reply
-	object      []byte // the task as an object of 2025-11-25
-	until       time.Time
+	id, seat string
+	server   string
+	party    string
+	reply    *mcp.Reply
+	object   []byte // the task as an object of 2025-11-25
+	until    time.Time
 }
 
 // These constants limit the number, the total size and the lifetime of kept tasks.
@@ -56,7 +56,7 @@ func (k *keptTasks) keep(id, server string, c *mcp.Call, reply *mcp.Reply, ttl t
 		}
 	}
 	now := time.Now()
-	t := &keptTask{id: keptTaskID + id, server: server, subject: c.Client.Who.Key(), party: c.Client.Party(), reply: reply, until: now.Add(ttl)}
+	t := &keptTask{id: keptTaskID + id, server: server, seat: c.Client.Who.SeatKey(), party: c.Client.Party(), reply: reply, until: now.Add(ttl)}
 	stamp := jsonrpc.AppendQuote(nil, now.UTC().Format(time.RFC3339))
 	o := []byte(`{"status":"` + stateOf(reply.Msg.Raw, reply.Msg.Result) + `","createdAt":`)
 	o = append(append(append(o, stamp...), `,"lastUpdatedAt":`...), stamp...)
@@ -137,7 +137,7 @@ func (k *keptTasks) find(f *mcp.ClientInfo, id string) (*keptTask, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	t := k.byID[id]
-	if t == nil || t.subject != f.Who.Key() || time.Now().After(t.until) {
+	if t == nil || t.seat != f.Who.SeatKey() || time.Now().After(t.until) {
 		return nil, false
 	}
 	return t, true
