@@ -20,6 +20,7 @@ import (
 type Principal struct {
 	Subject string    // the owner of credentials
 	Seat    string    // identifies whose sessions, pools, quotas, request states and tasks are used
+	Name    string    // what people call the caller; "" if nobody has said
 	Via     string    // how the caller authenticated, such as none, key or token; for logs and events
 	Until   time.Time // the time when the credential expires; zero means that the credential does not expire
 }

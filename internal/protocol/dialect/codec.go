@@ -17,12 +17,29 @@ type Stamp struct {
 	Level              mcp.LogLevel
 	// Trace are the members of _meta with the context of our span, or nil if the call is not traced.
 	Trace []jsonrpc.Field
+	// Trusts says that the server is one of ours and gets vouchers, which clients can't send to it. Voucher
+	// is the one for this call, as JSON, or nil if there is none.
+	Trusts  bool
+	Voucher []byte
 
 	digits [20]byte // room for the id as bytes, so that it takes no allocation
 }
 
 // id returns the bytes of s.ID, until its next call.
 func (s *Stamp) id() []byte { return append(s.digits[:0], s.ID...) }
+
+// meta returns the members that _meta gets in each revision, and why.
+func (s *Stamp) meta() ([]jsonrpc.Field, jsonrpc.Reason) {
+	if s.Voucher == nil {
+		return s.Trace, mcp.WhyTrace
+	}
+	return append(s.Trace[:len(s.Trace):len(s.Trace)], jsonrpc.Field{Key: mcp.KeyVoucher, Value: s.Voucher}), mcp.WhyVoucher
+}
+
+// isForeign reports whether a member of the client's _meta must not reach the server.
+func (s *Stamp) isForeign(a *mcp.Attempt, key []byte) bool {
+	return a.IsJunk(key) || s.Trusts && string(key) == mcp.KeyVoucher
+}
 
 // codec writes messages in the form of one revision.
 type codec interface {

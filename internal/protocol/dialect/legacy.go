@@ -17,37 +17,41 @@ func (l legacy) request(dst []byte, a *mcp.Attempt, s *Stamp) []byte {
 	if !a.Token.IsZero() && s.Token != nil {
 		e.Replace(mcp.WhyProgressToken, a.Token, s.Token)
 	}
-	meta := s.Trace // what an absent _meta would have
+	set, why := s.meta()
+	meta := set // what an absent _meta would have
 	switch jsonrpc.KindOf(m.Raw, a.Meta) {
 	case '{':
 		// Remove the reserved keys, because the handshake with the server has already declared their
 		// values. Some legacy clients send reserved keys, too.
-		e.Object(mcp.WhySender, m.Raw, a.Meta, func(k []byte) bool { return mcp.IsPerRequestKey(k) || a.IsJunk(k) }, s.Trace...)
+		e.Object(mcp.WhySender, m.Raw, a.Meta, func(k []byte) bool { return mcp.IsPerRequestKey(k) || s.isForeign(a, k) }, set...)
 		meta = nil
 	case 0:
 	default:
-		meta = nil // the server gets the client's invalid _meta as it is
+		meta = nil // the server gets the client's invalid _meta as it is, unless it must know who asks
+		if s.Voucher != nil {
+			e.Replace(why, a.Meta, object(set))
+		}
 	}
 	if meta != nil && m.Params.IsZero() {
 		// Since 2024-11-05, the params of each request may have _meta.
-		e.Object(mcp.WhyTrace, m.Raw, jsonrpc.Whole(m.Raw), nil, jsonrpc.Field{Key: "params", Value: object([]jsonrpc.Field{{Key: mcp.KeyMeta, Value: object(meta)}})})
+		e.Object(why, m.Raw, jsonrpc.Whole(m.Raw), nil, jsonrpc.Field{Key: "params", Value: object([]jsonrpc.Field{{Key: mcp.KeyMeta, Value: object(meta)}})})
 		meta = nil
 	}
 	modern := a.Client.Revision.Can(mcp.InputRequired)
 	called := m.Method == mcp.MethodCallTool
 	if modern && a.Method != nil && a.Method.MayAsk || called || meta != nil {
-		var set [3]jsonrpc.Field
+		var form [3]jsonrpc.Field
 		n := 0
 		if meta != nil {
-			set[n] = jsonrpc.Field{Key: mcp.KeyMeta, Value: object(meta)}
+			form[n] = jsonrpc.Field{Key: mcp.KeyMeta, Value: object(meta)}
 			n++
 		}
 		if called && a.AsTask != nil {
-			set[n] = jsonrpc.Field{Key: "task", Value: a.AsTask}
+			form[n] = jsonrpc.Field{Key: "task", Value: a.AsTask}
 			n++
 		}
 		if called && lacksArguments(a) {
-			set[n] = jsonrpc.Field{Key: "arguments", Value: emptyObject}
+			form[n] = jsonrpc.Field{Key: "arguments", Value: emptyObject}
 			n++
 		}
 		var drop func([]byte) bool
@@ -60,7 +64,7 @@ func (l legacy) request(dst []byte, a *mcp.Attempt, s *Stamp) []byte {
 			drop = isRetryMember
 		}
 		if n > 0 || drop != nil {
-			e.Object(mcp.WhyCallForm, m.Raw, m.Params, drop, set[:n]...)
+			e.Object(mcp.WhyCallForm, m.Raw, m.Params, drop, form[:n]...)
 		}
 	}
 	return a.Trail.Splice(dst, m.Raw, &e)

@@ -20,8 +20,8 @@ func (d modern) request(dst []byte, a *mcp.Attempt, s *Stamp) []byte {
 	}
 	if a.Client.Revision != d.rev {
 		d.describe(&e, a, s)
-	} else if a.HasJunk() || s.Trace != nil {
-		e.Object(mcp.WhyTrace, m.Raw, a.Meta, a.IsJunk, s.Trace...)
+	} else if set, why := s.meta(); a.HasJunk() || set != nil || s.Trusts {
+		e.Object(why, m.Raw, a.Meta, func(k []byte) bool { return s.isForeign(a, k) }, set...)
 	}
 	return a.Trail.Splice(dst, m.Raw, &e)
 }
@@ -34,7 +34,8 @@ func (d modern) describe(e *jsonrpc.Edits, a *mcp.Attempt, s *Stamp) {
 	if s.Level != 0 {
 		set = append(set, jsonrpc.Field{Key: mcp.KeyLogLevel, Value: quote(s.Level.String())})
 	}
-	set = append(set, s.Trace...)
+	ours, _ := s.meta()
+	set = append(set, ours...)
 	kind := jsonrpc.KindOf(m.Raw, a.Meta)
 	if kind != 0 && len(a.Retry) > 0 {
 		e.Object(mcp.WhyRetry, m.Raw, m.Params, nil, a.Retry...)
@@ -45,7 +46,7 @@ func (d modern) describe(e *jsonrpc.Edits, a *mcp.Attempt, s *Stamp) {
 		// Some legacy clients send reserved keys. Replace their values with those of the session,
 		// and remove all other reserved keys.
 		e.Object(mcp.WhySender, m.Raw, a.Meta, func(k []byte) bool {
-			return a.IsJunk(k) || mcp.IsPerRequestKey(k) && !named(set, k)
+			return s.isForeign(a, k) || mcp.IsPerRequestKey(k) && !named(set, k)
 		}, set...)
 		return
 	default:

@@ -1,6 +1,9 @@
 package mcp
 
-import "github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+import (
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+)
 
 // These are the name of the member _meta and the reserved keys in it (2026-07-28 §Base, "_meta").
 const (
@@ -26,6 +29,18 @@ const KeyDialect = "io.github.dragoman-mcp/dialect"
 // may still answer, and "failed" lists the servers that could not be read. The key is absent if no
 // server is missing.
 const KeyMissing = "io.github.dragoman-mcp/missing"
+
+// KeyVoucher is Dragoman's own key of _meta in a request to one of its built-in servers. Its value is an
+// [identity.Voucher]. Other servers never get it, and what a client sends under it doesn't reach a built-in
+// server.
+const KeyVoucher = "io.github.dragoman-mcp/voucher"
+
+// VoucherValue returns the value of KeyVoucher.
+func VoucherValue(v identity.Voucher) []byte {
+	out := jsonrpc.AppendQuote([]byte(`{"subject":`), v.Subject)
+	out = jsonrpc.AppendQuote(append(out, `,"name":`...), v.Name)
+	return append(jsonrpc.AppendQuote(append(out, `,"proof":`...), v.Proof), '}')
+}
 
 // IsPerRequestKey reports whether key is one of the _meta members in which a modern request
 // describes its sender. Dragoman does not forward these members.

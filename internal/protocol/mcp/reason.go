@@ -17,6 +17,7 @@ const (
 	WhyCaching
 	WhySender
 	WhyTrace
+	WhyVoucher
 	WhyCapabilities
 	WhyServerInfo
 	WhyInstructions
@@ -67,6 +68,7 @@ var reasons = [reasonEnd]string{
 	WhyCaching:       "The result is only for this client, so a cache must not return it to other clients.",
 	WhySender:        "Modern revisions describe the sender in every request, legacy revisions only in the handshake.",
 	WhyTrace:         "The trace context names the span of Dragoman, and must follow the W3C format.",
+	WhyVoucher:       "Dragoman tells its own server who has sent the request.",
 	WhyCapabilities:  "Dragoman tells the server which capabilities of the client it can use.",
 	WhyServerInfo:    "Only the results of modern revisions contain the name of their server.",
 	WhyInstructions:  "The instructions of the server are longer than Dragoman allows.",
@@ -125,6 +127,7 @@ var reasonCodes = [reasonEnd]string{
 	WhyCaching:       "caching",
 	WhySender:        "sender",
 	WhyTrace:         "trace",
+	WhyVoucher:       "voucher",
 	WhyCapabilities:  "capabilities",
 	WhyServerInfo:    "server_info",
 	WhyInstructions:  "instructions",

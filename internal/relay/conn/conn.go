@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/base/spans"
 	"github.com/dragoman-mcp/dragoman/internal/base/trails"
@@ -64,6 +65,9 @@ type Options struct {
 	// Answered is called when a server request that went to a client has been answered or refused. It must
 	// not block, and may be nil.
 	Answered func(method string)
+
+	// Vouchers signs who has sent a call. Only a server of ours may have one; nil means that this is none.
+	Vouchers identity.VoucherKey
 
 	// Params returns the tool arguments to mirror into headers, and whether the tool is known. The
 	// error says why clients must leave out the tool. If Params is nil, all tools are unknown.
@@ -232,6 +236,12 @@ func (c *Conn) exchange(ctx context.Context, opened *handshake.Outcome, a *mcp.A
 	*stamp = dialect.Stamp{ID: jsonrpc.IntID(n), Info: a.Client.Info, Capabilities: a.Capabilities(), Level: a.Level}
 	if !a.Token.IsZero() {
 		stamp.Token = []byte(stamp.ID)
+	}
+	if c.opts.Vouchers != nil {
+		stamp.Trusts = true
+		if v, ok := c.opts.Vouchers.Vouch(a.Client.Who); ok {
+			stamp.Voucher = mcp.VoucherValue(v)
+		}
 	}
 	*out = transport.Outgoing{ID: stamp.ID, Method: a.Msg.Method, Name: a.Name, Rules: &opened.Rules}
 	if leg != nil {

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp/mirror"
@@ -397,7 +398,12 @@ func (d *dialer) spawn(ctx context.Context, s *session, p plan, o conn.Options) 
 		step += ", which may have to download the package"
 	}
 	d.step(step)
-	child, err := stdio.Start(ctx, d.process(a))
+	start := d.process(a)
+	if d.spec.Vouched && stdio.Starts(start, d.spec.Self) {
+		o.Vouchers = identity.NewVoucherKey()
+		start.Env = append(slices.DeleteFunc(start.Env, func(v string) bool { return strings.HasPrefix(v, identity.VoucherVariable+"=") }), identity.VoucherVariable+"="+o.Vouchers.String())
+	}
+	child, err := stdio.Start(ctx, start)
 	if err != nil {
 		return err
 	}

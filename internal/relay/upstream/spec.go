@@ -32,6 +32,10 @@ type Spec struct {
 	Args    []string
 	Env     map[string]string // environment variables in addition to the inherited ones
 	Dir     string
+	// Vouched says that the server shall learn who sends each call. It does so if Command starts the program
+	// in the file Self, which is this program's own. See [identity.Voucher].
+	Vouched bool
+	Self    string
 	// Inherit reports whether the child inherits a variable of Dragoman's environment that is not a
 	// basic variable; see stdio.Environ. If Inherit is nil, the child inherits only basic
 	// variables.

@@ -217,7 +217,7 @@ func (d *Desk) Keys(ctx context.Context) (*Keys, error) {
 			forged++
 			continue
 		}
-		k := Key{ID: id, Owner: x.Owner, Project: x.Project, Servers: x.Servers, Tools: x.Tools, Role: x.Role, Until: x.Until, OldUntil: x.OldUntil}
+		k := Key{ID: id, Name: x.Name, Owner: x.Owner, Project: x.Project, Servers: x.Servers, Tools: x.Tools, Role: x.Role, Until: x.Until, OldUntil: x.OldUntil}
 		copy(k.Sum[:], x.Sum)
 		copy(k.OldSum[:], x.OldSum)
 		list = append(list, k)

@@ -124,6 +124,7 @@ func TestTA08WrittenIntoTheDatabase(t *testing.T) {
 	unsigned := MACKey(NewSecret())
 	for name, forge := range map[string]func(k *store.Key){
 		"nothing":            func(*store.Key) {},
+		"another name":       func(k *store.Key) { k.Name = "innocent" },
 		"all servers":        func(k *store.Key) { k.Servers = nil },
 		"another server":     func(k *store.Key) { k.Servers = []string{"*"} },
 		"all tools":          func(k *store.Key) { k.Tools = nil },

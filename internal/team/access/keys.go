@@ -12,6 +12,7 @@ import (
 type Key struct {
 	ID      ID
 	Sum     [sha256.Size]byte // see MACKey.Sum
+	Name    string            // what people call the key
 	Owner   string            // the subject of the person whom the key acts for; "" if the key is a subject of its own
 	Project string            // the only project where the key works
 	Servers []string          // patterns of the servers that the key may use; none means all
@@ -47,11 +48,11 @@ func NewKeys(mac MACKey, list []Key) *Keys {
 	k := &Keys{mac: mac, byID: make(map[ID]*known, len(list))}
 	for _, x := range list {
 		seat := "k:" + x.ID.String()
-		subject := x.Owner
-		if subject == "" {
-			subject = seat
+		who := identity.Principal{Subject: x.Owner, Seat: seat, Via: "key", Until: x.Until}
+		if x.Owner == "" {
+			who.Subject, who.Name = seat, x.Name
 		}
-		k.byID[x.ID] = &known{x, identity.Principal{Subject: subject, Seat: seat, Via: "key", Until: x.Until}}
+		k.byID[x.ID] = &known{x, who}
 	}
 	return k
 }

@@ -27,12 +27,13 @@ func (m *MACKey) signed(k *store.Key) bool {
 // secretSum returns the sum of the secret from that of a signed row.
 func secretSum(sum []byte) []byte { return sum[:sha256.Size] }
 
-// signature returns the HMAC-SHA-256 of everything in a row that says who may do what until when. It is
+// signature returns the HMAC-SHA-256 of everything in a row that says who may do what until when, and of the name, by which
+// people know the author of something. It is
 // never the HMAC of a secret, whose text is shorter than this one.
 func (m *MACKey) signature(k *store.Key) []byte {
 	h := hmac.New(sha256.New, m[:])
 	for _, part := range [...]string{
-		"the row of an API key, version 1", k.ID, string(secretSum(k.Sum)), string(k.OldSum), moment(k.OldUntil), k.Owner, k.Project,
+		"the row of an API key, version 1", k.ID, k.Name, string(secretSum(k.Sum)), string(k.OldSum), moment(k.OldUntil), k.Owner, k.Project,
 		strings.Join(k.Servers, "\n"), strings.Join(k.Tools, "\n"), k.Role.String(), moment(k.Until),
 	} {
 		h.Write(binary.AppendUvarint(nil, uint64(len(part))))

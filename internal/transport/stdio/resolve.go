@@ -63,6 +63,20 @@ func Check(spec Spec) error {
 	return err
 }
 
+// Starts reports whether spec starts the program in a file. It's false if the file can't be found.
+func Starts(spec Spec, file string) bool {
+	path, err := resolve(&spec)
+	if err != nil {
+		return false
+	}
+	started, err := os.Stat(path)
+	if err != nil {
+		return false
+	}
+	wanted, err := os.Stat(file)
+	return err == nil && os.SameFile(started, wanted)
+}
+
 // resolve finds the file of the command. It searches the PATH of the child's environment, and
 // resolves relative paths from the child's working directory. It never searches the current
 // directory.
