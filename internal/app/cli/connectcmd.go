@@ -131,9 +131,9 @@ func (c *connectCommand) run(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return showClients(c.world, c.asJSON)
 	}
-	client, ok := clientfile.ByID(args[0])
+	client, ok := clientfile.ByName(args[0])
 	if !ok {
-		hint := "use one of " + strings.Join(clientfile.IDs(), ", ")
+		hint := "use one of " + strings.Join(clientfile.IDs(), ", ") + "; for another client, write the URL of `dragoman serve` into its configuration"
 		if s := config.Suggest(args[0], clientfile.IDs()); s != "" {
 			hint = "did you mean " + s + "?"
 		}

@@ -103,8 +103,8 @@ func (c *importCommand) tellImport(r *importResult) {
 	if len(c.from) != 1 || !r.written {
 		return
 	}
-	if _, known := clientfile.ByID(c.from[0]); known {
-		c.status.Printf("to use %s through Dragoman in %s, run `dragoman connect %s --move`", them(n), r.sources[0].Place.Client.Title, c.from[0])
+	if client, known := clientfile.ByName(c.from[0]); known {
+		c.status.Printf("to use %s through Dragoman in %s, run `dragoman connect %s --move`", them(n), client.Title, client.ID)
 	}
 }
 

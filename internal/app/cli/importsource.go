@@ -47,7 +47,7 @@ func (c *importCommand) sources(addresses []string) ([]*source, error) {
 	var out []*source
 	for _, word := range c.from {
 		var places []clientfile.Place
-		client, known := clientfile.ByID(word)
+		client, known := clientfile.ByName(word)
 		switch {
 		case word == "all":
 			for _, c := range clientfile.Clients() {

@@ -75,6 +75,23 @@ func ByID(id string) (*Client, bool) {
 	return nil, false
 }
 
+// otherNames are further names of clients, as people write them.
+var otherNames = map[string]string{
+	"claudedesktop": "claude", "claudecode": "claude-code", "claudecli": "claude-code",
+	"code": "vscode", "visualstudiocode": "vscode", "copilot": "vscode", "githubcopilot": "vscode",
+	"codexcli": "codex", "geminicli": "gemini",
+}
+
+// ByName returns the client with the given ID, or with another usual name, such as claude-desktop. Upper
+// case, spaces, dashes and underscores make no difference.
+func ByName(word string) (*Client, bool) {
+	plain := strings.NewReplacer("-", "", "_", "", " ", "").Replace(strings.ToLower(word))
+	if other := otherNames[plain]; other != "" {
+		plain = other
+	}
+	return ByID(plain)
+}
+
 // IDs returns the IDs of all clients.
 func IDs() []string {
 	var out []string
