@@ -7,6 +7,8 @@ import (
 	"maps"
 	"net/url"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/protocol/dialect"
 )
@@ -82,6 +84,23 @@ func maskURL(text string) string {
 	out += u.Host + u.EscapedPath()
 	if u.RawQuery != "" {
 		out += "?" + mask
+	}
+	return out
+}
+
+// writtenURL returns a URL as it stands in the file, with its references by name, for people. It masks the
+// same as maskURL, and the defaults of references.
+func writtenURL(text string) string {
+	var names []string
+	token := func(i int) string { return "dragoman-reference-" + strconv.Itoa(i) + "-" }
+	text = reference().ReplaceAllStringFunc(text, func(ref string) string {
+		name, _, _ := strings.Cut(strings.Trim(ref, "${}"), ":-")
+		names = append(names, "${"+name+"}")
+		return token(len(names) - 1)
+	})
+	out := maskURL(text)
+	for i, name := range names {
+		out = strings.Replace(out, token(i), name, 1)
 	}
 	return out
 }

@@ -27,7 +27,7 @@ func CheckListen(address string, allowed bool, permit string) *Problem {
 
 // CheckAddress returns the problem with an address that nobody can listen on, or nil.
 func CheckAddress(address string) *Problem {
-	_, port, err := net.SplitHostPort(address)
+	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		hint := "write host:port, for example 127.0.0.1:7300"
 		if _, err := strconv.ParseUint(address, 10, 16); err == nil {
@@ -37,6 +37,10 @@ func CheckAddress(address string) *Problem {
 	}
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
 		return &Problem{Text: shownAddress(port) + " is not a port", Hint: "write a number from 0 to 65535; 0 picks a free port"}
+	}
+	// No host name ends in a number (RFC 3696, section 2), so this is an address with a mistake.
+	if _, err := netip.ParseAddr(host); err != nil && host != "" && strings.Trim(host, "0123456789.") == "" {
+		return &Problem{Text: shownAddress(host) + " is not an IP address", Hint: "write an address of this machine, for example 127.0.0.1:" + port}
 	}
 	return nil
 }

@@ -243,6 +243,7 @@ func TestProblems(t *testing.T) {
 		{"dragoman: {limits: {body: 99999999999999999999}}", "is not a size"},
 		{"dragoman: {limits: {inFlight: 1KiB}}", "must be between 1MiB and 64GiB"},
 		{"dragoman: {limits: {initializePerSecond: 0}}", "must be a whole number between 1 and 10000"},
+		{"dragoman: {listen: '300.1.1.1:80'}", `f:1:20: dragoman.listen: "300.1.1.1" is not an IP address; write an address of this machine, for example 127.0.0.1:80`},
 		{"dragoman: {listen: 7300}", `f:1:20: dragoman.listen: "7300" is not a listen address; write 127.0.0.1:7300`},
 		{"dragoman: {listen: 'localhost:http'}", `"http" is not a port`},
 		{"dragoman: {server: {instructions: {text: a, file: b}}}", "has text and file; keep one of them"},
@@ -333,13 +334,14 @@ func TestWarnings(t *testing.T) {
 		{"mcpServers: {a: {command: x, frobnicate: 1}}", "is not a known key, so it is ignored"},
 		{"mcpServers: {a: {command: npx -y x}}", "must be the name of one program"},
 		{"mcpServers: {a: {command: npx, args: [-y, '@a/b']}}", "npx always runs the newest version of the package"},
+		{"mcpServers: {a: {command: npx, args: [b]}, p: {command: npx, args: [b@1]}, c: {command: npx, args: [b]}, d: {command: npx, args: [b]}}", "mcpServers.a.command: npx always runs the newest version of the package, also for c, d; pin"},
 		{"mcpServers: {a: {command: uvx, args: [--from, x, y]}}", "uvx always runs the newest"},
 		{"mcpServers: {a: {url: 'http://h', env: {A: b}}}", "is ignored, because the server has a url"},
 		{"dragoman: {names: {separator: .}}", "some clients accept only letters"},
 		{"mcpServers: {a: {command: '${NOPE}', disabled: true}}", "NOPE is not set"},
 	} {
 		s, problems := Parse("f", []byte(tt.text), env())
-		if s == nil || !strings.Contains(listing(problems.Warnings()), tt.want) {
+		if s == nil || !strings.Contains(listing(problems.Warnings()), tt.want) || strings.Count(listing(problems), "newest version") > 1 {
 			t.Errorf("%s:\n got %s want %s", tt.text, listing(problems), tt.want)
 		}
 	}

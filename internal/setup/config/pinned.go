@@ -41,3 +41,29 @@ func unpinned(command string, args []string) string {
 	}
 	return runner
 }
+
+// loosePackage is a package without a fixed version, and where the file has its command.
+type loosePackage struct {
+	runner, server string
+	command        *node
+	path           string
+}
+
+// warnOfLoose warns of all packages without a fixed version, once for each runner.
+func (c *compiler) warnOfLoose() {
+	servers := map[string][]string{}
+	for _, x := range c.loose {
+		servers[x.runner] = append(servers[x.runner], printable(x.server))
+	}
+	for _, x := range c.loose {
+		all := servers[x.runner]
+		if all[0] != printable(x.server) {
+			continue // the warning stands at the first server
+		}
+		text := x.runner + " always runs the newest version of the package"
+		if len(all) > 1 {
+			text += ", also for " + strings.Join(all[1:], ", ")
+		}
+		c.warning(x.command, x.path, text, "pin the version, for example package@1.2.3")
+	}
+}

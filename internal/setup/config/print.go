@@ -169,7 +169,15 @@ func (p *printer) server(s *Server) {
 // secret, setting prints the reference instead. path is the path of the setting in the file.
 func (p *printer) setting(depth int, s *Server, path, key, value string) {
 	if name := s.unset[path]; name != "" {
-		p.line(depth, word(key)+": "+word("${"+name+"}")+"  # "+lacking(name, "this variable"))
+		written := "${" + name + "}"
+		if key == "url" && s.shownURL != "" {
+			written = s.shownURL
+		}
+		what := "this variable"
+		if written != "${"+name+"}" {
+			what = "${" + name + "}"
+		}
+		p.line(depth, word(key)+": "+word(written)+"  # "+lacking(name, what))
 		return
 	}
 	p.text(depth, key, value)

@@ -11,6 +11,7 @@ func TestPrintUnsetVariables(t *testing.T) {
 	s, problems := Parse("f", []byte(`
 mcpServers:
   web: {url: "https://h.example/${A}", headers: {Authorization: "Bearer ${B}", X-C: c}}
+  masked: {url: "https://u:hunter2@${A}.example/x?key=hunter2&b=${B:-hunter2}"}
   other: {httpUrl: "${A}"}
   child: {command: "${C}", args: [a, "${D}", b], cwd: "${E}", env: {F: "${F}", G: g}}
 `), nil)
@@ -19,7 +20,8 @@ mcpServers:
 	}
 	printed := string(s.AppendYAML(nil))
 	for _, want := range []string{
-		`url: "${A}"  # this variable is not set`, `Authorization: "***"  # ${B} is not set`, `X-C: "***"`,
+		`url: "https://h.example/${A}"  # ${A} is not set`, `url: "${A}"  # this variable is not set`,
+		`url: "https://***@${A}.example/x?***"  # ${A} is not set`, `Authorization: "***"  # ${B} is not set`, `X-C: "***"`,
 		`command: "${C}"  # this variable is not set`, `args: [a, "${D}", b]`, `cwd: "${E}"  # this variable is not set`,
 		`F: "***"  # ${F} is not set`, `G: "***"`,
 	} {
@@ -27,7 +29,7 @@ mcpServers:
 			t.Errorf("no %s in\n%s", want, printed)
 		}
 	}
-	if n := strings.Count(printed, `url: "${A}"`); n != 2 {
-		t.Errorf("%d URLs:\n%s", n, printed)
+	if strings.Contains(printed, "hunter2") {
+		t.Errorf("a secret in\n%s", printed)
 	}
 }

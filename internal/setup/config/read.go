@@ -48,6 +48,7 @@ type compiler struct {
 	stored  bool
 	broken  *Problem
 	common  []Server // those of default, which a project may use
+	loose   []loosePackage
 	// format describes the file if it seems to be something other than a list of servers. formatHint
 	// says what the user can do about such a file.
 	format, formatHint string

@@ -82,6 +82,7 @@ func (c *compiler) readServers(entries *node, settings *object, s *Snapshot) {
 		srv.Fingerprint = fingerprint(&srv, c.dialects)
 		s.Servers = append(s.Servers, srv)
 	}
+	c.warnOfLoose()
 	for _, m := range settings.n.members {
 		if slices.Contains(names, m.key) {
 			continue
@@ -294,7 +295,7 @@ func (c *compiler) readCommand(o *object, command *node, srv *Server) {
 		c.warning(command, o.at("command"), "contains spaces, but must be the name of one program, because no shell is used", "put the first word into `command`, and the other words into `args`")
 	}
 	if runner := unpinned(srv.Command, srv.Args); command != nil && runner != "" {
-		c.warning(command, o.at("command"), runner+" always runs the newest version of the package", "pin the version, for example package@1.2.3")
+		c.loose = append(c.loose, loosePackage{runner, srv.Name, command, o.at("command")})
 	}
 	if n := o.text("cwd", &srv.Dir); n != nil {
 		srv.Dir = c.relative(n, o.at("cwd"), srv.Dir)
@@ -342,6 +343,9 @@ func (c *compiler) readAddress(o *object, srv *Server) (at *node, as Kind) {
 		}
 		e, ok := c.masked(n, o.at(key))
 		if !ok {
+			if srv.unset[o.at(key)] != "" {
+				srv.shownURL = writtenURL(n.text)
+			}
 			continue
 		}
 		if bad, hint := badURL(e.text); bad != "" {
