@@ -12,6 +12,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/base/screen"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
+	"github.com/dragoman-mcp/dragoman/internal/transport/httplink"
 )
 
 func newConfigCommand(w *world) *cobra.Command {
@@ -70,6 +71,9 @@ func (c *configCheckCommand) run(*cobra.Command, []string) error {
 	for i := range problems { // only serve can tell whether there is such a secret
 		problems[i].Warning = problems[i].Warning || problems[i].Secret != ""
 	}
+	if snapshot != nil {
+		problems = append(problems, missingCAs(path, snapshot)...)
+	}
 	err := problems.Err()
 	if snapshot != nil && len(snapshot.Servers) == 0 && !slices.ContainsFunc(problems, func(p config.Problem) bool { return strings.HasPrefix(p.Text, "has no servers") }) {
 		problems = append(problems, config.Problem{File: path, Warning: true, Text: "has no servers", Hint: addServer})
@@ -93,6 +97,24 @@ func (c *configCheckCommand) run(*cobra.Command, []string) error {
 	}
 	_, err = fmt.Fprintln(c.stdout, "ok")
 	return err
+}
+
+// missingCAs returns a problem for each certificate file that a server needs and that cannot be used. serve
+// reads these files for each new connection, so a file that it loads may lack them.
+func missingCAs(path string, s *config.Snapshot) (out config.Problems) {
+	var where map[string]int
+	for _, x := range s.Servers {
+		if x.CAFile == "" || x.Disabled || x.Command != "" {
+			continue
+		}
+		if _, err := httplink.LoadCAs(x.CAFile); err != nil {
+			if where == nil {
+				where = s.Where()
+			}
+			out = append(out, config.Problem{File: path, Line: config.LineOf(where, x.Name, "caFile"), Col: 1, Path: "dragoman.servers." + x.Name + ".caFile", Text: err.Error(), Server: x.Name})
+		}
+	}
+	return out
 }
 
 // sourceOf returns the line of the file that has the problem, and below it a line with a ^ under

@@ -330,6 +330,8 @@ func (t *targetFlags) setEnv(s *config.Server, env environment) error {
 		switch {
 		case k == "":
 			return usagef("use --env NAME=VALUE or --env NAME", "--env %q has no name", fit(kv, 40))
+		case k[0] >= '0' && k[0] <= '9': // the system would accept it
+			return usagef("use --env NAME=VALUE or --env NAME", "--env %s: the name of an environment variable does not begin with a digit", excerpt.Word(k, 40))
 		case !ok:
 			current, set := env(k)
 			if !set {
