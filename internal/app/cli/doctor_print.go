@@ -199,7 +199,13 @@ func (c *doctorCommand) printWhy(w *bufio.Writer, f *failure.Failure) {
 		return
 	}
 	_, _ = w.WriteString(wrap(clean(f.Sentence), "  ", c.columns()))
-	for _, line := range f.Evidence {
+	const most = 5
+	evidence := unsaid(f)
+	for i, line := range evidence {
+		if rest := len(evidence) - i; i == most && rest > 1 && !c.verbose {
+			fmt.Fprintf(w, "      … %s more; -v prints all\n", quantity(rest, "line"))
+			break
+		}
 		if c.screen {
 			_, _ = w.WriteString(wrap(clean(line), "      ", c.columns()))
 			continue

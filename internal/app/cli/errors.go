@@ -108,15 +108,27 @@ func (a *app) printFailure(f *failure.Failure, hints []string) {
 		return
 	}
 	a.status.label(red, "error", oneLine(f.Sentence))
-	alone := len(f.Evidence) == 1 && strings.Contains(f.Sentence, strconv.Quote(f.Evidence[0]))
-	for _, line := range f.Evidence {
-		if !alone { // do not repeat a line that the sentence already quotes
-			a.status.label(plain, string(f.EvidenceFrom), oneLine(line))
-		}
+	for _, line := range unsaid(f) {
+		a.status.label(plain, string(f.EvidenceFrom), oneLine(line))
 	}
 	for _, h := range hints {
 		a.status.label(yellow, "hint", oneLine(h))
 	}
+}
+
+// unsaid returns the evidence of a failure without what its sentence quotes already: its only line, or the body
+// of a response. Of several lines of stderr none is left out, since each is easier to read among the others.
+func unsaid(f *failure.Failure) (out []string) {
+	for _, line := range f.Evidence {
+		body, isBody := strings.CutPrefix(line, "body: ")
+		switch {
+		case isBody && len(body) > 2 && strings.Contains(f.Sentence, body):
+		case len(f.Evidence) == 1 && strings.Contains(f.Sentence, strconv.Quote(line)):
+		default:
+			out = append(out, line)
+		}
+	}
+	return out
 }
 
 // failureIn returns the failure that err contains or describes. It returns nil if err is not about

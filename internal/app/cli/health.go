@@ -592,7 +592,7 @@ func (h *health) notes(width int) string {
 	}
 	if h.Failure != nil {
 		b.WriteString(wrap(clean(h.Failure.Sentence), "    ", width))
-		for i, line := range h.Failure.Evidence {
+		for i, line := range unsaid(h.Failure) {
 			if i == 3 {
 				break
 			}

@@ -108,6 +108,16 @@ func first(line string, lines []string) []string {
 	return append([]string{line}, rest[:min(len(rest), MaxEvidence-1)]...)
 }
 
+// binary reports whether lines of stdout are data and not text: they have many bytes that can't be shown.
+func binary(lines []string) bool {
+	escaped, all := 0, 0
+	for _, l := range lines {
+		escaped += strings.Count(l, `\x`)
+		all += len(l)
+	}
+	return escaped >= 8 && 20*escaped > all
+}
+
 // missingPatterns match lines of stderr that say that an environment variable is missing. The group
 // in each pattern is the name of the variable.
 var missingPatterns = []func() *regexp.Regexp{

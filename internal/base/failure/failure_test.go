@@ -366,3 +366,21 @@ func TestSources(t *testing.T) {
 		t.Error("Of made a new failure instead of returning the one in the chain")
 	}
 }
+
+// TestBinary checks that the bytes of a program that is no server at all don't fill the screen.
+func TestBinary(t *testing.T) {
+	noise := strings.Repeat(`\xc5\xdc1W\xcb\xe9\xa1\xd0-\x1d\x9f`, 30)
+	for _, tt := range []struct {
+		stdout []string
+		binary bool
+	}{
+		{[]string{noise, noise, noise}, true},
+		{[]string{`a progress bar: \x1b[2K\x1b[1A 100%, and then a lot of text that anybody can read, at some length`}, false},
+		{[]string{"Server started", "listening"}, false},
+	} {
+		f := Of(errors.New("x"), Facts{Server: "s", Command: "cat", Cause: "exited", Stdout: tt.stdout})
+		if f.Class != NotJSON || strings.Contains(f.Sentence, `\x`) == tt.binary && tt.binary || (len(f.Evidence) < len(tt.stdout)) != tt.binary {
+			t.Errorf("%.60q: %s %q %q", tt.stdout[0], f.Class, f.Sentence, f.Evidence)
+		}
+	}
+}

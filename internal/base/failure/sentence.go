@@ -67,6 +67,9 @@ func (f *Facts) evidence() (out []string, best string, from From) {
 	case f.Status != 0:
 		all, said := f.httpEvidence()
 		return all, said, Response
+	case f.Class == NotJSON && binary(f.Stdout):
+		add(excerpt.Line(f.Stdout[0], 60)) // the rest says no more
+		return out, "", Stdout
 	case f.Class == NotJSON:
 		for _, l := range f.Stdout {
 			add(l)
@@ -161,6 +164,9 @@ func (f *Facts) sentence(err error, best string) saying {
 		return f.missing()
 	case NotJSON:
 		head := who + " prints text to stdout instead of MCP messages"
+		if binary(f.Stdout) {
+			head = who + " prints binary data to stdout instead of MCP messages"
+		}
 		action := "start the server in its stdio mode, and make it log to stderr"
 		if servesHTTP(f.Stdout) {
 			action = "start the server in its stdio mode, or use its URL instead of the command"
