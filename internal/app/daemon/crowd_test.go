@@ -290,7 +290,7 @@ func openCrowd(t *testing.T, u *upstreamUnderTest, n int) *crowd {
 			out, theirOut, err := os.Pipe()
 			c.must(err)
 			running.Go(func() {
-				if err := (pipeClient{clients, func() {}, 4 << 20, theirIn, theirOut, nil}).serve(ctx); err != nil {
+				if err := (pipeClient{clients, func() {}, 4 << 20, theirIn, theirOut, nil, nil}).serve(ctx); err != nil {
 					t.Error(err)
 				}
 			})

@@ -3,6 +3,7 @@
 package daemon
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -10,7 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/failure"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
@@ -39,18 +39,19 @@ func TestRunWithoutItsProgram(t *testing.T) {
 		})
 	}
 	t.Run("without a client", func(t *testing.T) {
-		err := Run(t.Context(), RunOptions{Server: server, Log: slog.New(slog.DiscardHandler), Stdin: strings.NewReader(""), Stdout: unused{}})
+		var log bytes.Buffer
+		err := Run(t.Context(), RunOptions{Server: server, Log: slog.New(slog.NewTextHandler(&log, nil)), Stdin: strings.NewReader(""), Stdout: unused{}})
 		var f *failure.Failure
 		if !errors.As(err, &f) || f.Class != failure.CommandNotFound {
 			t.Errorf("the program ended with %v", err)
+		}
+		if strings.Contains(log.String(), "command_not_found") {
+			t.Errorf("the failure is in the log and in the error:\n%s", log.String())
 		}
 	})
 	t.Run("for a client", func(t *testing.T) {
 		p := pipeTo(t, func(ctx context.Context, log *slog.Logger, in io.Reader, out io.WriteCloser) error {
 			return Run(ctx, RunOptions{Server: server, Log: log, Stdin: in, Stdout: out})
-		})
-		await(t, "the log has the failure", 30*time.Second, func() bool {
-			return strings.Contains(p.log.String(), "class=command_not_found")
 		})
 		p.send(initializeBody("2025-11-25", "{}"))
 		if m := p.answerTo("1"); m.Kind != jsonrpc.Failure || !strings.Contains(string(m.Raw), `"class":"command_not_found"`) {

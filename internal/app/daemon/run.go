@@ -89,7 +89,6 @@ func Run(ctx context.Context, o RunOptions) error {
 		if o.Terminal || o.Listen != "" {
 			return missing
 		}
-		u.RecordFailure(missing)
 	}
 	budget := transport.NewBudget(runtime.InFlight(config.Default().Limits.InFlight, config.Default().Limits.Body))
 	b := runtime.NewBridge(o.Events, budget)
@@ -101,7 +100,7 @@ func Run(ctx context.Context, o RunOptions) error {
 		if o.Ready != nil {
 			o.Ready("")
 		}
-		err := pipeClient{clients: clients, drain: host.Drain, body: config.Default().Limits.Body, in: o.Stdin, out: o.Stdout, untold: missing}.serve(ctx)
+		err := pipeClient{clients: clients, drain: host.Drain, body: config.Default().Limits.Body, in: o.Stdin, out: o.Stdout, untold: missing, tell: u.RecordFailure}.serve(ctx)
 		if errors.Is(err, downstream.ErrShutdown) {
 			limit, err = hurriedLimit, nil
 		}
@@ -138,18 +137,19 @@ type pipeClient struct {
 	in      io.Reader
 	out     io.WriteCloser // if in is nil, the client is on stdin and stdout
 	untold  error          // the result of serve if no client sends anything, and so none can be told
+	tell    func(error)    // is called with untold before the client's first message is handled
 }
 
-// hearingPipe notes that the other end has sent something.
+// hearingPipe calls first when the other end has sent something.
 type hearingPipe struct {
 	transport.Pipe
-	heard *atomic.Bool
+	first func()
 }
 
 func (p hearingPipe) Read() (*jsonrpc.Message, error) {
 	m, err := p.Pipe.Read()
 	if err == nil || errors.As(err, new(*jsonrpc.Error)) {
-		p.heard.Store(true)
+		p.first()
 	}
 	return m, err
 }
@@ -171,7 +171,10 @@ func (p pipeClient) serve(ctx context.Context) error {
 	}
 	var heard atomic.Bool
 	if p.untold != nil {
-		pipe = hearingPipe{pipe, &heard}
+		pipe = hearingPipe{pipe, sync.OnceFunc(func() {
+			heard.Store(true)
+			p.tell(p.untold)
+		})}
 	}
 	life, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	var watching sync.WaitGroup
