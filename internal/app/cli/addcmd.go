@@ -27,6 +27,7 @@ type addCommand struct {
 	set                     []string
 	dry, yes, trust, asJSON bool
 	agreed                  bool // the user has seen the change, and agreed to it
+	dashed                  bool // -- stands before the command
 }
 
 func newAddCommand(w *world) *cobra.Command {
@@ -82,6 +83,7 @@ and the output lists the variables that you have to set.`,
 		if err := server(cmd, args); err != nil {
 			return err
 		}
+		c.dashed = cmd.ArgsLenAtDash() >= 0
 		return c.checkWord(cmd, args)
 	}
 	return cmd
@@ -288,6 +290,9 @@ func (c *addCommand) add(ctx context.Context, f *ownFile, a addition) error {
 		return withHint(err, "write the server to another file with --into FILE, then copy it from FILE to %s", clean(f.path))
 	}
 	r.diff = maskedDiff(f.path, f.before, after)
+	if !c.agreed {
+		c.noteFlags()
+	}
 	if !c.dry {
 		if !c.agreed {
 			if err := c.agree(ctx, r); err != nil {
@@ -324,6 +329,24 @@ func (c *addCommand) agree(ctx context.Context, r *added) error {
 		return signalOr(ctx, fmt.Errorf("nothing was written, because you did not agree"))
 	}
 	return nil
+}
+
+// noteFlags says so if a command without -- has arguments that look like flags of add, which come before the
+// command. They may well be flags of the server.
+func (c *addCommand) noteFlags() {
+	if c.dashed || c.quiet {
+		return
+	}
+	var ours []string
+	for _, word := range c.t.command {
+		name, _, _ := strings.Cut(word, "=")
+		if slices.Contains([]string{"--name", "--into", "--yes", "--dry-run", "--trust", "--use", "--set"}, name) {
+			ours = append(ours, name)
+		}
+	}
+	if len(ours) > 0 {
+		c.status.label(yellow, "note", strings.Join(ours, ", ")+" after the command goes to the server; flags of `dragoman add` come before the command")
+	}
 }
 
 // confirm asks a question, and reports whether the answer is yes.

@@ -258,9 +258,10 @@ func (c *callsCommand) callPrinter(zone *time.Location) func(*admin.Call) error 
 	}
 }
 
-// The widths of a terminal from which the table of calls has its usual columns, and a note about calls that
-// went well.
+// The widths of a terminal from which the table of calls has the time and the client, its usual columns, and a
+// note about calls that went well.
 const (
+	tightCalls   = 74
 	wideCalls    = 120
 	roomForNotes = 141
 )
@@ -287,6 +288,7 @@ func callTable(titles bool, width int) screen.Table {
 		columns[5].Least, columns[5].Most = 10, 10
 		columns[6] = screen.Column{Title: "CALLED"}
 	}
+	columns = tight(columns, width)
 	if !titles {
 		for i := range columns {
 			columns[i].Title = ""
@@ -313,10 +315,18 @@ func callRow(c *admin.Call, zone *time.Location, width int) []screen.Cell {
 	if width > 0 {
 		note = strings.Join(callAside(c), "; ")
 	}
-	return []screen.Cell{
+	return tight([]screen.Cell{
 		{Text: strconv.FormatUint(c.Number, 10)}, {Text: c.Started.In(zone).Format(started), Style: screen.Dim}, outcome,
 		{Text: tookOf(c)}, {Text: client}, {Text: c.Server}, {Text: calledOf(c)}, {Text: note},
+	}, width)
+}
+
+// tight leaves out the time and the client of a row where there would be no room for what was called.
+func tight[T any](row []T, width int) []T {
+	if width == 0 || width >= tightCalls {
+		return row
 	}
+	return append([]T{row[0]}, row[2], row[3], row[5], row[6])
 }
 
 // callBelow returns the lines under the row of a call: what went wrong, and what its client was told. A bar

@@ -33,7 +33,7 @@ func TestCalls(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden(t, "calls.txt", out.take())
-	for width, file := range map[int]string{80: "calls-80.txt", 141: "calls-141.txt"} {
+	for width, file := range map[int]string{60: "calls-60.txt", 80: "calls-80.txt", 141: "calls-141.txt"} {
 		c.screen, c.width = true, width
 		if err := c.printCalls(t.Context(), stub.running(), c.callPrinter(time.UTC)); err != nil {
 			t.Fatal(err)
