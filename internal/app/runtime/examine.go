@@ -1,11 +1,14 @@
 package runtime
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/url"
 
+	"github.com/dragoman-mcp/dragoman/internal/relay/upstream"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httplink"
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 	"github.com/dragoman-mcp/dragoman/internal/workbench/doctor"
@@ -31,8 +34,11 @@ func DoctorTarget(s config.Server) (doctor.Target, error) {
 		return t, fmt.Errorf("the URL of server %q is not valid", s.Name) // do not return err, because err contains the URL
 	}
 	t.Header = http.Header{}
+	near := httplink.Options{CAs: t.CAs}
 	for _, h := range s.Header {
 		t.Header.Add(h.Name, h.Value.Reveal())
+		near.Header = append(near.Header, transport.HeaderField{Name: h.Name, Value: h.Value.Reveal()})
 	}
+	t.Look = func(ctx context.Context) []string { return upstream.Endpoints(ctx, s.URL, near) }
 	return t, nil
 }

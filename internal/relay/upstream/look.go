@@ -49,12 +49,21 @@ func (d *dialer) lookAround(ctx context.Context, err error) (found around) {
 		return found
 	}
 	// These addresses are guesses, so nobody's credentials go there.
-	link, err := httplink.New(d.spec.URL, httplink.Options{CAs: cas, Header: d.header()})
+	found.endpoints = Endpoints(ctx, d.spec.URL, httplink.Options{CAs: cas, Header: d.header()})
+	return found
+}
+
+// Endpoints returns the URLs of MCP endpoints at the usual paths of the same origin as an address. It sends
+// at most four requests, which don't change the state of the server, and takes a few seconds at most.
+func Endpoints(ctx context.Context, address string, o httplink.Options) (found []string) {
+	ctx, stop := context.WithTimeout(ctx, lookTimeout)
+	defer stop()
+	link, err := httplink.New(address, o)
 	if err != nil {
-		return found
+		return nil
 	}
 	defer link.Close()
-	for _, path := range usualPaths(d.spec.URL) {
+	for _, path := range usualPaths(address) {
 		at, err := link.Resolve(path)
 		if err != nil {
 			continue
@@ -62,7 +71,7 @@ func (d *dialer) lookAround(ctx context.Context, err error) (found around) {
 		if looksLikeMCP(ctx, at, path) {
 			shown, _ := url.Parse(at.String())
 			shown.User = nil
-			found.endpoints = append(found.endpoints, shown.String())
+			found = append(found, shown.String())
 		}
 	}
 	return found

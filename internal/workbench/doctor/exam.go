@@ -87,6 +87,7 @@ type state struct {
 	offered offered
 
 	unreached unreached
+	nearby    []string // the URLs of MCP endpoints near an address that has none
 }
 
 // attempt is the result of opening the server in one revision.
@@ -130,6 +131,7 @@ func Examine(ctx context.Context, t Target, o Options) (*Report, error) {
 		e.judgeStart(ctx)
 		e.judgeWhole()
 	}
+	e.lookAround(ctx)
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
 	}

@@ -144,12 +144,27 @@ func (e *exam) failureLocked() *failure.Failure {
 	default:
 		facts = failure.Facts{Exit: e.unreached.facts.Exit, Stderr: e.unreached.facts.Stderr}
 	}
+	facts.Found = e.nearby
 	facts.Server, facts.Given, facts.Command, facts.Args = e.t.Name, e.t.Given, e.t.Program, e.t.Args
 	if u := e.t.URL; u != nil {
 		facts.Address = u.Scheme + "://" + u.Host + u.EscapedPath()
 	}
 	facts.Clean = func(s string) string { return maskAll(s, e.known) }
 	return failure.Of(err, facts)
+}
+
+// lookAround looks for MCP endpoints near an address that has none.
+func (e *exam) lookAround(ctx context.Context) {
+	e.mu.Lock()
+	f := e.failureLocked()
+	e.mu.Unlock()
+	if f == nil || f.Class != failure.WrongPath && (f.Class != failure.ProtocolError || f.Status == 0) || e.t.Look == nil {
+		return
+	}
+	found := e.t.Look(ctx)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.nearby = found
 }
 
 // greeted is a conversation in which the server answered initialize with a result. q is the

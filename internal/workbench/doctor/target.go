@@ -32,6 +32,9 @@ type Target struct {
 	Transport http.RoundTripper // the transport for requests; nil means a transport of this package
 	CAs       *x509.CertPool    // the authorities that the transport of this package trusts; nil means the authorities of the system
 
+	// Look returns the URLs of MCP endpoints near URL. It's called if there is none at URL, and may be nil.
+	Look func(context.Context) []string
+
 	// Dialect is the configured dialect with which Dragoman opens the server. If it is nil,
 	// Dragoman detects the dialect.
 	Dialect *dialect.Profile

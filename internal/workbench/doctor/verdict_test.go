@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"net/url"
@@ -149,5 +150,28 @@ func TestMostHurtComeFirst(t *testing.T) {
 	}
 	if want := []string{Dies, PingSilent, ProbeSilent, SlowStart, BareDies, IDBig}; !slices.Equal(got, want) {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestLooksNearby checks that the verdict names endpoints near an address that has none, and that the doctor
+// looks for them only then.
+func TestLooksNearby(t *testing.T) {
+	for status, looks := range map[int]bool{http.StatusNotFound: true, http.StatusMethodNotAllowed: true, http.StatusUnauthorized: false, http.StatusInternalServerError: false} {
+		answer := roundTrip(func(q *http.Request) *http.Response {
+			return &http.Response{StatusCode: status, Request: q, Header: http.Header{}, Body: http.NoBody}
+		})
+		u, _ := url.Parse("http://h.example/")
+		asked := 0
+		look := func(context.Context) []string {
+			asked++
+			return []string{"http://h.example/mcp"}
+		}
+		r, err := Examine(t.Context(), Target{URL: u, Transport: answer, Look: look}, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f := r.Verdict.Failure; (asked == 1) != looks || f == nil || strings.Contains(f.Action, "http://h.example/mcp") != looks {
+			t.Errorf("HTTP %d: looked %d times, %+v", status, asked, f)
+		}
 	}
 }
