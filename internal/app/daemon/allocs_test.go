@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -65,6 +66,17 @@ func appendRaw(out, request []byte, text string) []byte {
 // allocate.
 func rawServer(t testing.TB, text string) config.Server {
 	t.Helper()
+	return rawAt(t, text, "application/json", "", "")
+}
+
+// rawEvents is the same with event streams as answers.
+func rawEvents(t testing.TB, text string) config.Server {
+	t.Helper()
+	return rawAt(t, text, "text/event-stream", "event: message\ndata: ", "\n\n")
+}
+
+func rawAt(t testing.TB, text, media, prefix, suffix string) config.Server {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -79,10 +91,11 @@ func rawServer(t testing.TB, text string) config.Server {
 			if err != nil {
 				return
 			}
-			body = appendRaw(body[:0], b, text)
-			out = append(out[:0], "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: "...)
+			body = append(appendRaw(append(body[:0], prefix...), b, text), suffix...)
+			out = append(append(append(out[:0], "HTTP/1.1 200 OK\r\nContent-Type: "...), media...), "\r\nContent-Length: "...)
 			out = append(strconv.AppendInt(out, int64(len(body)), 10), "\r\n\r\n"...)
-			if _, err := c.Write(append(out, body...)); err != nil {
+			out = append(out, body...)
+			if _, err := c.Write(out); err != nil {
 				return
 			}
 		}
@@ -187,6 +200,9 @@ var rawCalls = []struct {
 }{
 	{"http/256", rawServer, 256, 75},
 	{"http/64k", rawServer, 64 << 10, 0},
+	{"http/1m", rawServer, 1 << 20, 0},
+	{"events/64k", rawEvents, 64 << 10, 0},
+	{"events/1m", rawEvents, 1 << 20, 0},
 	{"stdio/256", rawChild, 256, 55},
 	{"stdio/64k", rawChild, 64 << 10, 0},
 	{"stdio/1m", rawChild, 1 << 20, 0},
@@ -225,6 +241,37 @@ func TestRelayAllocs(t *testing.T) {
 			t.Logf("a call allocates %v times", n)
 			if n > x.most {
 				t.Errorf("a call allocates %v times, want at most %v", n, x.most)
+			}
+		})
+	}
+}
+
+// TestRelayBytes bounds the bytes that a call with long texts allocates: 1.5 times the two messages.
+func TestRelayBytes(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector empties pools")
+	}
+	const runs = 100
+	for _, x := range rawCalls {
+		if x.size != 64<<10 {
+			continue // with 1 MiB, it depends on the collector whether the pools have a buffer
+		}
+		t.Run(x.name, func(t *testing.T) {
+			text := strings.Repeat("x", x.size)
+			call := rawCall(t, x.server(t, text), text)
+			for range 20 {
+				call()
+			}
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			for range runs {
+				call()
+			}
+			runtime.ReadMemStats(&after)
+			n := int(after.TotalAlloc-before.TotalAlloc) / runs
+			t.Logf("a call with two texts of %d bytes allocates %d", x.size, n)
+			if n > 2*x.size*3/2 {
+				t.Errorf("a call with two texts of %d bytes allocates %d", x.size, n)
 			}
 		})
 	}
