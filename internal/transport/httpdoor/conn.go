@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/transport"
@@ -48,6 +49,10 @@ type conn struct {
 
 	head *[headRoom]byte // between join and joined; only for the goroutine that writes
 	kept int             // the bytes in it
+	// stall is how long each step of a Write may take, which then sets the write deadlines; 0 if the
+	// deadline that is set holds for all of it. Only for the goroutine that writes.
+	stall time.Duration
+	raw   syscall.RawConn // of Conn, for push
 
 	early []byte // bytes that Read returns first; was read from Conn before
 	watch *watch // nil if the connection must not rest
@@ -144,6 +149,8 @@ func (c *conn) Write(b []byte) (int, error) {
 	case c.head != nil && c.kept == 0 && len(b) <= headRoom:
 		c.kept = copy(c.head[:], b)
 		return len(b), nil
+	case c.kept == 0 && c.stall > 0:
+		return c.writeLong(b)
 	case c.kept == 0:
 		return c.Conn.Write(b)
 	}
@@ -151,6 +158,21 @@ func (c *conn) Write(b []byte) (int, error) {
 	c.kept = 0
 	n, err := both.WriteTo(c.Conn)
 	return max(int(n)-kept, 0), err
+}
+
+// writeLong writes as much as the kernel takes at once. Only then it waits, for one step at a time.
+func (c *conn) writeLong(b []byte) (sent int, err error) {
+	for err == nil && sent < len(b) {
+		if err = c.Conn.SetWriteDeadline(time.Now().Add(c.stall)); err != nil {
+			break
+		}
+		if sent += c.push(b[sent:]); sent < len(b) {
+			n := 0
+			n, err = c.Conn.Write(b[sent : sent+step(b[sent:])])
+			sent += n
+		}
+	}
+	return sent, err
 }
 
 // rest ends a Read that has waited for long enough. The connection doesn't rest if net/http has some

@@ -139,14 +139,20 @@ func WriteLarge(w http.ResponseWriter, r *http.Request, b []byte, stall time.Dur
 	rc := http.NewResponseController(w)
 	for len(b) > 0 {
 		_ = rc.SetWriteDeadline(time.Now().Add(stall))
-		n := len(b)
-		if n > writeStep+headRoom {
-			n = writeStep
-		}
+		n := step(b)
 		if err := Write(w, r, b[:n]); err != nil {
 			return err
 		}
 		b = b[n:]
+		if c, ok := r.Context().Value(connKey{}).(*conn); ok && r.TLS == nil && r.ProtoMajor == 1 && len(b) > 0 {
+			c.stall = stall // so that Write takes the steps, and several at once where it can
+			_, err := w.Write(b)
+			c.stall = 0
+			if err != nil {
+				return err
+			}
+			break
+		}
 	}
 	if hasWriteTimeout(r) {
 		_ = rc.SetWriteDeadline(time.Now().Add(stall))
@@ -154,6 +160,14 @@ func WriteLarge(w http.ResponseWriter, r *http.Request, b []byte, stall time.Dur
 		_ = rc.SetWriteDeadline(time.Time{})
 	}
 	return nil
+}
+
+// step returns how much of b is written next.
+func step(b []byte) int {
+	if len(b) > writeStep+headRoom {
+		return writeStep
+	}
+	return len(b)
 }
 
 // Write does what w.Write does, but sends the head of the response and a long body in one write.
