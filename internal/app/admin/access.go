@@ -245,7 +245,7 @@ func (t ticket) among(given []ticket) bool {
 // given returns the secrets of sessions that a request has. Each kind counts only at the hosts for
 // which we make it, because at any other host other programs could have got it from the browser.
 func (a *Access) given(r *http.Request) (all []ticket) {
-	remote := a.remote(r)
+	remote := a.Remote(r)
 	if remote || a.AtName(r) {
 		for _, c := range r.CookiesNamed(a.cookieName(r)) {
 			if len(all) == mostCookies {
@@ -293,7 +293,7 @@ func (a *Access) Waits(token string) bool {
 // stays valid, if the Host of the request is not the console's name, and if it is the local user's link and
 // the request has come from another machine.
 func (a *Access) Enter(w http.ResponseWriter, r *http.Request, token string) bool {
-	remote := a.remote(r)
+	remote := a.Remote(r)
 	if !remote && !a.AtName(r) {
 		return false
 	}
@@ -312,7 +312,7 @@ func (a *Access) Enter(w http.ResponseWriter, r *http.Request, token string) boo
 func (a *Access) setCookie(w http.ResponseWriter, r *http.Request, value string, seconds int) {
 	http.SetCookie(w, &http.Cookie{
 		Name: a.cookieName(r), Value: value, Path: "/", MaxAge: seconds,
-		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: a.remote(r),
+		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: a.Remote(r),
 	})
 }
 
@@ -348,7 +348,7 @@ func (a *Access) Leave(w http.ResponseWriter, r *http.Request) {
 	a.sessions = slices.DeleteFunc(a.sessions, func(t ticket) bool { return t.among(given) })
 	a.mu.Unlock()
 	a.leaveAsGuest(r.Context(), given)
-	if a.remote(r) || a.AtName(r) {
+	if a.Remote(r) || a.AtName(r) {
 		a.setCookie(w, r, "", -1)
 	}
 }

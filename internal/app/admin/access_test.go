@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -395,6 +396,75 @@ func TestCookie(t *testing.T) {
 	c := w.Result().Cookies()[0]
 	if c.Name != "dragoman_console_7300" || !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Path != "/" || c.Domain != "" || c.MaxAge != 12*60*60 || len(c.Value) < 43 {
 		t.Errorf("%+v", c)
+	}
+}
+
+// TestTA14RemoteSessions opens links over https, as a browser of another machine does: at our own TLS, and at the host of
+// a proxy. The cookie is bound to that host, and a session of one place opens no other. The local user's links,
+// sessions and key mean nothing there.
+func TestTA14RemoteSessions(t *testing.T) {
+	ann, at := identity.Named("ann"), []string{"Host", "mcp.example.com"}
+	secure := func(r *http.Request) *http.Request {
+		r.TLS = &tls.ConnectionState{}
+		return r
+	}
+	proxied := func(r *http.Request) *http.Request {
+		r.Header.Set("X-Forwarded-For", "192.0.2.1")
+		return r
+	}
+	for name, p := range map[string]struct {
+		local bool
+		url   string
+		way   func(*http.Request) *http.Request
+	}{
+		"network with TLS":         {false, "", secure},
+		"network behind a proxy":   {false, "https://mcp.example.com", proxied},
+		"loopback behind a proxy":  {true, "https://mcp.example.com", proxied},
+		"a proxy without a header": {true, "https://mcp.example.com", func(r *http.Request) *http.Request { return r }},
+	} {
+		a := NewAccess(p.local)
+		a.UsePublicURL(p.url)
+		ask := func(method string, header ...string) *http.Request {
+			return p.way(asked(method, "/console/", append(at, header...)...))
+		}
+		token := func(who *identity.Principal) string {
+			u, _ := url.Parse(a.LinkFor(who, ""))
+			return u.Query().Get(LinkQuery)
+		}
+		owner, w := token(identity.Local), httptest.NewRecorder()
+		if a.Enter(w, ask("GET"), owner) || !a.Waits(owner) || w.Header().Get("Set-Cookie") != "" {
+			t.Errorf("%s: the local user's link", name)
+		}
+		if !a.Enter(w, ask("GET"), token(ann)) {
+			t.Fatalf("%s: ann's link is refused", name)
+		}
+		if c := w.Header().Get("Set-Cookie"); !regexp.MustCompile(`^__Host-dragoman_console_80=[\w-]{43}; Path=/; Max-Age=\d+; HttpOnly; Secure; SameSite=Strict$`).MatchString(c) {
+			t.Errorf("%s: %s", name, c)
+		}
+		cookie, _, _ := strings.Cut(w.Header().Get("Set-Cookie"), ";")
+		if who, err := a.Check(ask("POST", "Cookie", cookie, "Origin", "https://mcp.example.com", "Sec-Fetch-Site", "same-origin")); who != ann {
+			t.Errorf("%s: ann is %v, %v", name, who, err)
+		}
+		value := cookie[strings.IndexByte(cookie, '=')+1:]
+		for what, r := range map[string]*http.Request{
+			"without the prefix":         ask("GET", "Cookie", "dragoman_console_80="+value),
+			"another site":               ask("POST", "Cookie", cookie, "Sec-Fetch-Site", "cross-site"),
+			"another host":               asked("GET", "/x", "Cookie", cookie, "Host", "evil.example"),
+			"at the console's name":      asked("GET", "/x", "Cookie", "dragoman_console_7300="+value, "Host", a.Name()+":7300"),
+			"with a prefix at the name":  asked("GET", "/x", "Cookie", "__Host-dragoman_console_7300="+value, "Host", a.Name()+":7300"),
+			"the key of the process":     ask("GET", "Authorization", "Bearer "+a.Key()),
+			"as a password":              ask("GET", "Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(PasswordUser+":"+value))),
+			"a local password":           ask("GET", "Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(PasswordUser+":"+passwordOf(t, a)))),
+			"a cookie of the local user": ask("GET", "Cookie", "__Host-dragoman_console_80="+strings.TrimPrefix(enter(a, a.Link("")), "dragoman_console_7300=")),
+		} {
+			if who, err := a.Check(r); err == nil {
+				t.Errorf("%s: %s: %v", name, what, who)
+			}
+		}
+		a.Leave(w, ask("POST", "Cookie", cookie))
+		if _, err := a.Check(ask("GET", "Cookie", cookie)); err == nil {
+			t.Errorf("%s: the session goes on after its end", name)
+		}
 	}
 }
 

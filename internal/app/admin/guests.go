@@ -76,7 +76,7 @@ func (a *Access) Accept(w http.ResponseWriter, r *http.Request, token string) (E
 	switch {
 	case err != nil:
 		return Entered{}, err
-	case a.remote(r), a.AtName(r):
+	case a.Remote(r), a.AtName(r):
 		a.setCookie(w, r, session, guestSeconds)
 		return Entered{To: "/console/"}, nil
 	case a.named.Load() && resolvesNames(r.UserAgent()):

@@ -28,6 +28,7 @@ type Presence struct {
 	Host    string    `json:"host"` // the name of the machine; machines may share a home folder
 	Started time.Time `json:"started"`
 	Address string    `json:"address"`           // of the listener; its host is an IP address, maybe 0.0.0.0 or ::
+	TLS     bool      `json:"tls,omitempty"`     // the process speaks only TLS there
 	Config  string    `json:"config,omitempty"`  // the full path of the configuration file
 	Flagged bool      `json:"flagged,omitempty"` // the address is from --listen, not from the configuration
 

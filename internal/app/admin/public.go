@@ -9,14 +9,17 @@ import (
 )
 
 // publicHost is the host of a public URL with https. The zero value is no host.
-type publicHost struct{ host, port string }
+type publicHost struct {
+	host, port string
+	below      bool // the public URL has a path
+}
 
 // UsePublicURL says at which URL a proxy receives the requests of other machines; see config.Snapshot.PublicURL.
 // If it begins with https, those for its host may use the API with a credential. UsePublicURL must be called
 // before the Access is used.
 func (a *Access) UsePublicURL(text string) {
 	if u, err := url.Parse(text); err == nil && u.Scheme == "https" {
-		a.public = publicHost{u.Hostname(), cmp.Or(u.Port(), "443")}
+		a.public = publicHost{u.Hostname(), cmp.Or(u.Port(), "443"), strings.Trim(u.Path, "/") != ""}
 	}
 }
 
@@ -33,8 +36,17 @@ func (p publicHost) is(r *http.Request) bool {
 // passes on what came without TLS isn't ours to find out; a client that sends a key there has shown it already.
 func (a *Access) secure(r *http.Request) bool { return r.TLS != nil || a.public.is(r) }
 
-// remote reports whether a request that may use the API has come from another machine, or may have.
-func (a *Access) remote(r *http.Request) bool { return a.secure(r) && !a.here(r) }
+// Remote reports whether a request that CheckOrigin allows has come from another machine, or may have.
+func (a *Access) Remote(r *http.Request) bool { return a.secure(r) && !a.here(r) }
+
+// NoConsole returns why there is no console where a request has come to, or "". Its pages and its cookie are for
+// all paths of a host.
+func (a *Access) NoConsole(r *http.Request) string {
+	if a.Remote(r) && r.TLS == nil && a.public.below {
+		return "The public URL has a path, and the console has no place below one. Give Dragoman a host name of its own at the proxy."
+	}
+	return ""
+}
 
 // insecure says why a request that has not come over https is refused.
 func (a *Access) insecure(r *http.Request) string {
@@ -55,7 +67,7 @@ func (a *Access) insecure(r *http.Request) string {
 // a cookie with the prefix __Host- only from the host itself, with Secure and without a Domain.
 func (a *Access) cookieName(r *http.Request) string {
 	name := "dragoman_console_" + portOf(r)
-	if a.remote(r) {
+	if a.Remote(r) {
 		return "__Host-" + name
 	}
 	return name

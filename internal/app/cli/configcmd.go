@@ -12,6 +12,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/base/screen"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
+	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httplink"
 )
 
@@ -73,6 +74,7 @@ func (c *configCheckCommand) run(*cobra.Command, []string) error {
 	}
 	if snapshot != nil {
 		problems = append(problems, missingCAs(path, snapshot)...)
+		problems = append(problems, certificateProblems(path, snapshot.TLS)...)
 	}
 	err := problems.Err()
 	if snapshot != nil && len(snapshot.Servers) == 0 && !slices.ContainsFunc(problems, func(p config.Problem) bool { return strings.HasPrefix(p.Text, "has no servers") }) {
@@ -115,6 +117,26 @@ func missingCAs(path string, s *config.Snapshot) (out config.Problems) {
 		}
 	}
 	return out
+}
+
+// certificateProblems returns what is wrong with the files of a certificate.
+func certificateProblems(file string, t config.TLS) config.Problems {
+	if t == (config.TLS{}) {
+		return nil
+	}
+	c, err := httpdoor.LoadCertificate(t.Cert, t.Key)
+	var bad *httpdoor.CertificateError
+	if errors.As(err, &bad) {
+		at := "dragoman.tls.cert"
+		if bad.Key {
+			at = "dragoman.tls.key"
+		}
+		return config.Problems{{File: file, Path: at, Text: bad.Text, Hint: bad.Next}}
+	}
+	if text, next := c.Exposed(); text != "" {
+		return config.Problems{{File: file, Path: "dragoman.tls.key", Text: text, Hint: next, Warning: true}}
+	}
+	return nil
 }
 
 // sourceOf returns the line of the file that has the problem, and below it a line with a ^ under

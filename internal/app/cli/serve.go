@@ -217,7 +217,7 @@ func (c *serveCommand) options(x *loaded) daemon.ServeOptions {
 			}
 			c.status.Printf("MCP clients connect to %s", reachable(endpoint))
 			if x.PublicURL != "" {
-				c.status.Printf("Through the proxy they connect to %s/mcp", x.PublicURL)
+				c.status.Printf("Those of other machines connect to %s/mcp", x.PublicURL)
 			}
 			if console != nil {
 				c.showConsole(*console, start.flags)

@@ -55,6 +55,14 @@ func serveSettings() map[string]setting {
 				s.wants(s.post("/other/mcp", "{", "Host", "gateway.internal"), "404 ")
 			},
 		},
+		"dragoman.tls.cert": {
+			whole: `{mcpServers: {}, dragoman: {listen: "0.0.0.0:0", allowUnauthenticatedNetworkAccess: true, tls: {cert: none.pem, key: ca.pem}}}`,
+			fails: `none.pem" with the certificate does not exist`,
+		},
+		"dragoman.tls.key": {
+			whole: `{mcpServers: {}, dragoman: {listen: "0.0.0.0:0", allowUnauthenticatedNetworkAccess: true, tls: {cert: ca.pem, key: none.pem}}}`,
+			fails: `none.pem" with the key does not exist`,
+		},
 		"dragoman.database": {
 			ours: `database: house/store.db`,
 			effect: func(s *stage) {

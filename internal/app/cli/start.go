@@ -142,6 +142,8 @@ func (c *serveCommand) showConsole(page daemon.Console, flags string) {
 	case c.quiet:
 	case page.Off != "":
 		c.status.Printf("%s", lowerFirst(strings.TrimSuffix(page.Off, ".")))
+	case page.Link == nil:
+		c.status.Printf("the console is at %s, for people with an invitation", page.URL)
 	case c.status.terminal && c.status.records.Load() == nil:
 		c.status.Printf("the console is at %s (works once, within 10 minutes)", page.Link())
 	default:

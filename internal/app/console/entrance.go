@@ -60,6 +60,10 @@ func (d *door) admit(w http.ResponseWriter, r *http.Request) *identity.Principal
 		gate(w, r, denied.Status, gatePage{Title: "The console refused this request", Text: denied.Detail})
 		return nil
 	}
+	if off := d.access.NoConsole(r); off != "" {
+		gate(w, r, http.StatusForbidden, gatePage{Title: "The console is off", Text: off})
+		return nil
+	}
 	if token := r.URL.Query().Get(admin.LinkQuery); token != "" && r.URL.Path == prefix+"/" {
 		d.enter(w, r, token)
 		return nil
@@ -68,7 +72,7 @@ func (d *door) admit(w http.ResponseWriter, r *http.Request) *identity.Principal
 		d.invitation(w, r)
 		return nil
 	}
-	if r.URL.Path == passwordPath && r.Method == http.MethodPost {
+	if r.URL.Path == passwordPath && r.Method == http.MethodPost && !d.access.Remote(r) {
 		d.enterWithPassword(w, r)
 		return nil
 	}
@@ -83,10 +87,13 @@ func (d *door) admit(w http.ResponseWriter, r *http.Request) *identity.Principal
 	case who != nil:
 		d.access.See(r.Context(), who)
 		return who
-	case r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Site") == "cross-site" && d.access.AtName(r):
+	case r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Site") == "cross-site" && (d.access.AtName(r) || d.access.Remote(r)):
 		// A browser does not send a cookie with SameSite=Strict when another site opens the page.
 		// The browser sends the cookie when the page reloads itself.
 		gate(w, r, http.StatusOK, gatePage{Title: "Opening the console", Text: "One moment.", Again: true})
+		return nil
+	case d.access.Remote(r):
+		d.uninvited(w, r, http.StatusUnauthorized)
 		return nil
 	case r.URL.Path == signInPath && !d.access.AtName(r):
 		w.Header().Set("WWW-Authenticate", `Basic realm="Dragoman console", charset="UTF-8"`)
@@ -96,6 +103,13 @@ func (d *door) admit(w http.ResponseWriter, r *http.Request) *identity.Principal
 		Command: d.openCommand(r),
 	})
 	return nil
+}
+
+// uninvited answers a browser of another machine that has no session.
+func (d *door) uninvited(w http.ResponseWriter, r *http.Request, status int) {
+	gate(w, r, status, gatePage{
+		Title: "The console needs an invitation", Text: "At this address, only people who have been invited can open the console, and nobody can be invited yet. Programs can use the API with an API key. Whoever started Dragoman has the console where it listens on 127.0.0.1.",
+	})
 }
 
 // allow reports whether who has the role that the request needs. If not, allow writes the response.
@@ -131,6 +145,8 @@ func (d *door) enter(w http.ResponseWriter, r *http.Request, token string) {
 	switch {
 	case d.access.Enter(w, r, token):
 		http.Redirect(w, r, prefix+"/", http.StatusSeeOther)
+	case d.access.Remote(r):
+		d.uninvited(w, r, http.StatusForbidden)
 	case !d.access.AtName(r) && d.access.Waits(token): // without a valid link, nobody learns the name
 		if !r.URL.Query().Has(passwordQuery) {
 			if to, ok := d.access.Forward(r, token); ok {

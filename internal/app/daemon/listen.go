@@ -22,12 +22,13 @@ const hangUp = 2 * time.Second
 
 type listenOptions struct {
 	address   string
+	cert      *httpdoor.Certificate // nil without TLS
 	handler   http.Handler
 	endpoints *runtime.Endpoints
 	log       *slog.Logger
 	drain     func()            // listen calls drain when it begins to stop; drain must end the requests that would not end by themselves
 	limit     time.Duration     // how long running requests may take to finish; 0 means runtime.DrainLimit
-	ready     func(base string) // listen calls ready once, when it accepts connections; base has the form "http://host:port"
+	ready     func(base string) // listen calls ready once, when it accepts connections; base has the form "http://host:port" or "https://host:port"
 	// both makes listen serve both loopback addresses if address is one of them, and is called
 	// before ready if no other program can listen at the other one. It may be nil.
 	both func()
@@ -54,12 +55,18 @@ func listen(ctx context.Context, o listenOptions) error {
 	var running sync.WaitGroup
 	defer running.Wait()
 	served := make(chan error, 2)
-	running.Go(func() { served <- srv.Serve(l) })
+	scheme := "http://"
+	if o.cert != nil {
+		scheme, srv.TLSConfig = "https://", o.cert.Config()
+		running.Go(func() { served <- srv.ServeTLS(l, "", "") })
+	} else {
+		running.Go(func() { served <- srv.Serve(l) })
+	}
 	if second != nil {
 		running.Go(func() { served <- srv.Serve(second) })
 	}
 	if o.ready != nil {
-		o.ready("http://" + l.Addr().String())
+		o.ready(scheme + l.Addr().String())
 	}
 	select {
 	case err := <-served:

@@ -100,20 +100,21 @@ type ServeOptions struct {
 	// SIGUSR1 keeps its default action.
 	Dump func(*admin.Report)
 
-	secondLook time.Duration     // for tests; 0 means the constant secondLook
-	startWait  time.Duration     // for tests; 0 means startReport
-	noCalls    bool              // for tests; do not record the calls of clients
-	recent     *logring.Ring     // keeps the recent log records; Serve sets it
-	store      *store.Store      // Serve sets it and closes it
-	safe       *store.Safe       // the same with its vault
-	read       map[string][]byte // the sealed secrets when Config was read; Serve sets it
+	secondLook time.Duration         // for tests; 0 means the constant secondLook
+	startWait  time.Duration         // for tests; 0 means startReport
+	noCalls    bool                  // for tests; do not record the calls of clients
+	recent     *logring.Ring         // keeps the recent log records; Serve sets it
+	store      *store.Store          // Serve sets it and closes it
+	safe       *store.Safe           // the same with its vault
+	cert       *httpdoor.Certificate // what it shows at the address; nil without TLS; Serve sets it
+	read       map[string][]byte     // the sealed secrets when Config was read; Serve sets it
 }
 
 // Console says how to open the console of a running Serve.
 type Console struct {
 	Off  string        // a sentence that says why the console is off; "" if the console is on
 	URL  string        // the URL of the console; "" if the console is off
-	Link func() string // returns a link that can open the console once, within ten minutes
+	Link func() string // returns a link that can open the console once, within ten minutes; nil if people need an invitation
 }
 
 // consoleOff returns the reason why the console is off, or "" if the console is on.
@@ -123,10 +124,10 @@ func consoleOff(o *ServeOptions, local bool) string {
 		return "The console is off, because `dragoman serve` was started with --no-console."
 	case !o.Config.Console:
 		return "The console is off, because the configuration has `console: false`."
-	case !local:
-		return "The console is off, because Dragoman listens on an address that other machines can reach. Listen on 127.0.0.1 to use the console."
+	case local || o.cert != nil || strings.HasPrefix(o.Config.PublicURL, "https:"):
+		return ""
 	}
-	return ""
+	return "The console is off, because Dragoman listens on an address that other machines can reach, without TLS. Listen on 127.0.0.1 to use the console, set dragoman.tls, or set dragoman.publicURL to the https URL of a proxy."
 }
 
 // Serve serves many servers behind one endpoint until ctx ends. With Stdio, Serve also ends when the
@@ -155,6 +156,9 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 		return err
 	}
 	address := cmp.Or(o.Listen, o.Config.Listen)
+	if o.cert, err = certificate(o.Config.TLS, address, plain); err != nil {
+		return err
+	}
 	e, err := newEntry(ctx, &o, address)
 	if err != nil {
 		return err
@@ -170,6 +174,9 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 	defer running.Wait()
 	defer cancel()
 	running.Go(func() { e.follow(ctx, o.store, d.runtime.Endpoints().EndSeat) })
+	if o.cert != nil {
+		running.Go(func() { followCertificate(ctx, o.cert, o.Config.TLS, plain) })
+	}
 	if o.ConfigPath != "" {
 		running.Go(func() { d.watch(ctx, reload) })
 	}
@@ -188,7 +195,7 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 		})
 	}
 	return listen(ctx, listenOptions{
-		address: address, handler: d.handler(), endpoints: d.runtime.Endpoints(), log: o.Log, drain: d.drain, limit: o.Drain, both: d.admin.Access().UseName,
+		address: address, cert: o.cert, handler: d.handler(), endpoints: d.runtime.Endpoints(), log: o.Log, drain: d.drain, limit: o.Drain, both: d.admin.Access().UseName,
 		ready: func(base string) { forget = d.listening(ctx, base, &running) },
 	})
 }
@@ -247,14 +254,19 @@ func (d *daemon) servePipe(ctx context.Context) {
 func (d *daemon) listening(ctx context.Context, base string, running *sync.WaitGroup) (forget func()) {
 	o := &d.opts
 	began := time.Now()
-	forget = d.announce(base)
-	if at, err := netip.ParseAddrPort(strings.TrimPrefix(base, "http://")); err == nil {
+	_, address, _ := strings.Cut(base, "://")
+	forget = d.announce(address)
+	if at, err := netip.ParseAddrPort(address); err == nil {
 		d.own.Listen(int(at.Port()))
 	}
 	if o.Console != nil {
-		c := Console{Off: consoleOff(o, d.local), Link: func() string { return d.admin.Access().Link(base) }}
-		if c.Off == "" {
-			c.URL = base + "/console/"
+		c := Console{Off: consoleOff(o, d.local)}
+		switch {
+		case c.Off != "":
+		case d.local:
+			c.URL, c.Link = base+"/console/", func() string { return d.admin.Access().Link(base) }
+		default:
+			c.URL = cmp.Or(o.Config.PublicURL, base) + "/console/"
 		}
 		o.Console(c)
 	}
@@ -262,8 +274,8 @@ func (d *daemon) listening(ctx context.Context, base string, running *sync.WaitG
 	if o.Ready != nil {
 		o.Ready(base + "/mcp")
 	}
-	if o.Demo != nil {
-		running.Go(func() { o.Demo(ctx, "http://"+onThisMachine(base)+"/mcp") })
+	if o.Demo != nil && o.cert == nil { // no certificate is for an address of this machine alone
+		running.Go(func() { o.Demo(ctx, "http://"+onThisMachine(address)+"/mcp") })
 	}
 	if o.Started != nil {
 		running.Go(func() { d.reportStart(ctx, began) })
@@ -397,10 +409,9 @@ func listFolder(folders []string, log *slog.Logger) string {
 	return folder
 }
 
-// onThisMachine returns the host and the port at which this machine reaches the listener. base is
-// the URL of the listener.
-func onThisMachine(base string) string {
-	address := strings.TrimPrefix(base, "http://")
+// onThisMachine returns the host and the port at which this machine reaches the listener. address is
+// that of the listener.
+func onThisMachine(address string) string {
 	host, port, err := net.SplitHostPort(address)
 	if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsUnspecified() {
 		return address
@@ -409,15 +420,15 @@ func onThisMachine(base string) string {
 }
 
 // announce writes the key of the admin API to a file, and where this process listens to another, so
-// that other commands of the current user find the process. base is the URL of the listener. The
+// that other commands of the current user find the process. address is that of the listener. The
 // function forget removes the files. If other machines can reach the listener, the API accepts no
 // key, and the key only proves who this process is.
-func (d *daemon) announce(base string) (forget func()) {
+func (d *daemon) announce(address string) (forget func()) {
 	if len(d.opts.KeyFolders) == 0 {
 		return func() {}
 	}
 	forget, err := admin.Announce(d.opts.KeyFolders, admin.Presence{
-		Address: strings.TrimPrefix(base, "http://"), Config: fullPath(d.opts.ConfigPath), Flagged: d.opts.Listen != "",
+		Address: address, TLS: d.opts.cert != nil, Config: fullPath(d.opts.ConfigPath), Flagged: d.opts.Listen != "",
 	}, d.admin.Access().Key())
 	if err != nil {
 		d.log.Warn("the key that other commands need could not be written", "cause", err.Error())
@@ -459,6 +470,7 @@ func needsRestart(a, b *config.Snapshot) (names []string) {
 	}{
 		{"listen", a.Listen == b.Listen},
 		{"publicURL", a.PublicURL == b.PublicURL},
+		{"tls", a.TLS == b.TLS},
 		{"database", a.Database == b.Database},
 		{"vault.key", a.VaultKey == b.VaultKey},
 		{"access.loopback", a.Access == b.Access},

@@ -22,7 +22,7 @@ var serverSettings = map[string]string{
 var snapshotSettings = map[string]string{
 	"Listen": "listen", "Identity": "server", "Revisions": "revisions", "InheritEnv": "inheritEnv", "EnvFile": "envFile",
 	"Database": "database", "VaultKey": "vault.key",
-	"Separator": "names.separator", "Limits": "limits", "PublicURL": "publicURL", "Hosts": "allowedHosts",
+	"Separator": "names.separator", "Limits": "limits", "PublicURL": "publicURL", "TLS": "tls", "Hosts": "allowedHosts",
 	"Origins": "allowedOrigins", "Log": "log", "Traces": "telemetry.traces", "Console": "console", "Record": "record", "Dialects": "dialects",
 	"AllowUnauthenticatedNetworkAccess": "allowUnauthenticatedNetworkAccess",
 	"Access":                            "access.loopback",

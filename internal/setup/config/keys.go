@@ -14,6 +14,7 @@ dragoman:
   revisions: {}
   names: {}
   vault: {}
+  tls: {}
   limits: {}
   log: {}
   telemetry: {traces: {headers: {}}}

@@ -186,6 +186,7 @@ func (c *compiler) readOurs(o *object, s *Snapshot) {
 		}
 		s.PublicURL = strings.TrimRight(s.PublicURL, "/")
 	}
+	s.TLS = c.readTLS(o.object("tls"))
 	o.list("allowedHosts", false, func(n *node, path string, e expansion) {
 		if bad := badHost(e.text); bad != "" {
 			c.problem(n, path, n.shown()+" "+bad, "write a host name; add :port to allow only one port")
@@ -249,6 +250,29 @@ func (c *compiler) readVault(o *object) (key string) {
 	}
 	o.done()
 	return key
+}
+
+// readTLS reads the paths of the certificate and its key. Only whoever loads the files knows whether they're
+// usable. Somebody may have written the key itself, so a problem doesn't show the value; see also secretKey.
+func (c *compiler) readTLS(o *object) (t TLS) {
+	if o == nil {
+		return t
+	}
+	for _, x := range []struct {
+		name string
+		dst  *string
+	}{{"cert", &t.Cert}, {"key", &t.Key}} {
+		switch n := o.text(x.name, x.dst); {
+		case n == nil:
+			c.problem(o.n, o.path, x.name+" is missing", "write {cert: FILE, key: FILE}, with the paths of two PEM files")
+		case strings.Contains(*x.dst, "-----BEGIN") || strings.Contains(*x.dst, "\n"):
+			c.problem(n, o.at(x.name), "is not a path", "write the "+x.name+" into a file of its own, and the path of this file here")
+		default:
+			*x.dst = c.relative(n, o.at(x.name), *x.dst)
+		}
+	}
+	o.done()
+	return t
 }
 
 func (c *compiler) readTraces(o *object, t *Traces) {

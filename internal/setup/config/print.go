@@ -28,6 +28,11 @@ func (s *Snapshot) AppendYAML(dst []byte) []byte {
 	if s.PublicURL != "" {
 		p.text(1, "publicURL", s.PublicURL)
 	}
+	if s.TLS != (TLS{}) {
+		p.line(1, "tls:")
+		p.text(2, "cert", s.TLS.Cert)
+		p.text(2, "key", s.TLS.Key)
+	}
 	if s.EnvFile != "" {
 		p.text(1, "envFile", s.EnvFile)
 	}

@@ -39,10 +39,12 @@ type Snapshot struct {
 	// PublicURL is the URL at which clients reach the path "/" through a reverse proxy, without a
 	// slash at the end; "" for none.
 	PublicURL string
-	Hosts     []string // Host headers to accept in addition to the loopback names
-	Origins   []string // additional Origin headers to accept
-	Log       Log
-	Traces    Traces
+	// TLS is what serve shows at an address that other machines can reach. At a loopback address it isn't used.
+	TLS     TLS
+	Hosts   []string // Host headers to accept in addition to the loopback names
+	Origins []string // additional Origin headers to accept
+	Log     Log
+	Traces  Traces
 	// Record says whether the serve process keeps the messages of calls in memory; see
 	// Recording.
 	Record   Recording
@@ -61,6 +63,10 @@ type Snapshot struct {
 	secrets      Secrets // looked up the secrets; for Where
 	readsSecrets bool
 }
+
+// TLS names two PEM files: one with a certificate, followed by those of its issuers, and one with its key. Both
+// paths are "" if there is no certificate.
+type TLS struct{ Cert, Key string }
 
 // Access says who may come in.
 type Access struct {
