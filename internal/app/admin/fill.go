@@ -25,8 +25,9 @@ type statusAPI struct {
 	budget      *transport.Budget
 	calls       *calls.Ring
 	losses      func(project string) []Loss
-	refusal     func() *Refusal    // may be nil
-	store       func() store.State // may be nil
+	refusal     func() *Refusal        // may be nil
+	broken      func() []BrokenProject // may be nil
+	store       func() store.State     // may be nil
 	alias       *aliases
 	started     time.Time
 	version     string
@@ -50,6 +51,9 @@ func (a *statusAPI) Report() *Report {
 	}
 	if a.refusal != nil {
 		r.Refusal = a.refusal()
+	}
+	if a.broken != nil {
+		r.Broken = a.broken()
 	}
 	if a.store != nil {
 		r.Store = storeOf(a.store())

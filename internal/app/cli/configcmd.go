@@ -77,7 +77,7 @@ func (c *configCheckCommand) run(*cobra.Command, []string) error {
 		problems = append(problems, certificateProblems(path, snapshot.TLS)...)
 	}
 	err := problems.Err()
-	if snapshot != nil && len(snapshot.Servers) == 0 && !slices.ContainsFunc(problems, func(p config.Problem) bool { return strings.HasPrefix(p.Text, "has no servers") }) {
+	if snapshot != nil && !snapshot.HasServers() && !slices.ContainsFunc(problems, func(p config.Problem) bool { return strings.HasPrefix(p.Text, "has no servers") }) {
 		problems = append(problems, config.Problem{File: path, Warning: true, Text: "has no servers", Hint: addServer})
 	}
 	if c.asJSON {
@@ -185,7 +185,8 @@ func (c *configCheckCommand) printProblems(path string, ok bool, problems config
 		Hint    string `json:"hint,omitempty"`
 		Source  string `json:"source,omitempty"`
 		Warning bool   `json:"warning"`
-		Server  string `json:"server,omitempty"` // the server with the problem; "" if the problem does not concern exactly one server
+		Project string `json:"project,omitempty"` // the project of dragoman.projects with the problem; "" if it is elsewhere
+		Server  string `json:"server,omitempty"`  // the server with the problem; "" if the problem does not concern exactly one server
 	}
 	out := struct {
 		File     string    `json:"file"`
@@ -193,7 +194,7 @@ func (c *configCheckCommand) printProblems(path string, ok bool, problems config
 		Problems []problem `json:"problems"`
 	}{File: path, OK: ok, Problems: []problem{}}
 	for _, p := range problems {
-		out.Problems = append(out.Problems, problem{p.Line, p.Col, p.Path, p.Text, p.Hint, p.Source, p.Warning, p.Server})
+		out.Problems = append(out.Problems, problem{p.Line, p.Col, p.Path, p.Text, p.Hint, p.Source, p.Warning, p.Project, p.Server})
 	}
 	return c.printJSON(out, "")
 }

@@ -167,6 +167,9 @@ dragoman:
 	if got := lines(`dragoman: {server: {instructions: {command: [./teach]}}}`); !strings.Contains(got, "./teach") || strings.Contains(got, "no server") {
 		t.Errorf("only the instructions: %s", got)
 	}
+	if got := lines(`{mcpServers: {a: {command: x}}, dragoman: {projects: {shop: {use: [a], mcpServers: {evil: {command: ./evil}}, server: {instructions: {command: [./teach-shop]}}}}}}`); got != "a: x\nfor the instructions of shop: ./teach-shop\nshop/evil: ./evil" {
+		t.Errorf("with a project: %s", got)
+	}
 	// However many variables there are, the telling ones are among those that are shown.
 	many := "mcpServers:\n  m:\n    command: x\n    env:\n      LD_PRELOAD: ./evil.so\n"
 	for i := range 500 {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
 	"github.com/dragoman-mcp/dragoman/internal/app/daemon"
-	"github.com/dragoman-mcp/dragoman/internal/app/runtime"
 	"github.com/dragoman-mcp/dragoman/internal/server/demo"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
@@ -115,7 +114,10 @@ func (c *serveCommand) run(cmd *cobra.Command, _ []string) error {
 		c.log.LogAttrs(cmd.Context(), slog.LevelWarn, "problem in the configuration", slog.Any("at", p))
 	}
 	for _, p := range x.problems.OfServers() {
-		c.log.Warn("a server is not started", append([]any{"server", p.Server, "at", p}, runtime.UnusableFailure(p).Attrs()...)...)
+		c.log.Warn("a server is not started", daemon.UnusableAttrs(p)...)
+	}
+	for _, p := range x.problems.OfProjects() {
+		c.log.Error("a project of the file cannot be used", "project", p.Project, "at", p)
 	}
 	if c.isOpen(x) {
 		c.warnOpen(cmd.Context(), cmp.Or(c.listen, x.Listen))

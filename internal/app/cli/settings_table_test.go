@@ -17,12 +17,45 @@ import (
 // settings returns the table: one row for each key of package config.
 func settings() map[string]setting {
 	all := map[string]setting{}
-	for _, rows := range []map[string]setting{serveSettings(), limitSettings(), entrySettings(), serverSettings(), dialectSettings()} {
+	for _, rows := range []map[string]setting{serveSettings(), limitSettings(), entrySettings(), serverSettings(), dialectSettings(), projectSettings()} {
 		for key, row := range rows {
 			all[key] = row
 		}
 	}
 	return all
+}
+
+func projectSettings() map[string]setting {
+	const peer = `mcpServers: {b: {command: settings-peer, env: {PEER_NOTES: "@NOTES@", PATH: "${PATH}"}}}`
+	row := func(body string, effect func(s *stage)) setting {
+		return setting{ours: `projects: {shop: {` + body + `}}`, effect: effect}
+	}
+	hello := func(text string) func(*stage) {
+		return func(s *stage) { s.wants(s.hello("/p/shop/mcp", "2025-11-25"), text) }
+	}
+	tools := func(has, lacks string) func(*stage) {
+		return func(s *stage) {
+			list := s.ask("/p/shop/mcp", "tools/list", "", "")
+			s.wants(list, has)
+			s.lacks(list, lacks)
+		}
+	}
+	return map[string]setting{
+		"dragoman.projects.NAME.title":                             row(`title: The shop`, hello(`"title":"The shop"`)),
+		"dragoman.projects.NAME.server.instructions":               row(`server: {instructions: {text: Sell things.}}`, hello("Sell things.")),
+		"dragoman.projects.NAME.server.name":                       row(`server: {name: shop-server}`, hello(`"name":"shop-server"`)),
+		"dragoman.projects.NAME.server.title":                      row(`title: no, server: {title: The window}`, hello(`"title":"The window"`)),
+		"dragoman.projects.NAME.server.version":                    row(`server: {version: v9}`, hello(`"version":"v9"`)),
+		"dragoman.projects.NAME.server.allowSecretsInInstructions": row(`server: {allowSecretsInInstructions: true, instructions: {text: "To ${PEER_OURS}"}}`, hello("To from our environment")),
+		"dragoman.projects.NAME.use":                               row(`use: [a]`, tools(`"a__`, `"b__`)),
+		"dragoman.projects.NAME.mcpServers":                        row(peer, tools(`"b__`, `"a__`)),
+		"dragoman.projects.NAME.servers":                           row(peer+`, servers: {b: {prefix: fresh}}`, tools(`"fresh__`, `"b__`)),
+		"dragoman.projects.NAME.expose":                            row(`use: [a], expose: {tools: {deny: [echo]}}`, tools(`"a__`, `"a__echo"`)),
+		"dragoman.projects.NAME.limits": row(`limits: {body: 1KiB}`, func(s *stage) {
+			s.wants(s.post("/p/shop/mcp", strings.Repeat(" ", 2000)), "413 ")
+			s.lacks(s.post("/mcp", strings.Repeat(" ", 2000)), "413 ")
+		}),
+	}
 }
 
 func serveSettings() map[string]setting {

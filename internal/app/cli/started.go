@@ -20,25 +20,43 @@ const (
 
 // startedBy describes, for people, what each server of a configuration starts, and the command that
 // prints Dragoman's instructions. The description includes what changes the meaning of a command, such
-// as the variable PATH.
+// as the variable PATH. The servers of other projects are there too, since serve starts them.
 func startedBy(s *config.Snapshot) (all []string) {
-	if words := s.Identity.Instructions.Command; len(words) > 0 {
-		all = append(all, "for the instructions of serve: "+line(excerpt.Arguments(words, excerpt.Mask)))
+	servers := startedIn(s, "")
+	if len(s.Identity.Instructions.Command) > 0 {
+		all, servers = slices.Clone(servers[:1]), servers[1:] // always there, however many servers follow
 	}
-	servers := slices.DeleteFunc(slices.Clone(s.Servers), func(x config.Server) bool { return x.Disabled })
-	for i := range servers[:min(len(servers), mostStarted)] {
-		x := &servers[i]
-		what := clean(excerpt.Cut(x.Describe(), widestStarted))
-		if words := x.CommandLine(); len(words) > 0 {
-			what = line(words) + surroundings(x)
+	for _, p := range s.Projects {
+		if p.Config != nil {
+			servers = append(servers, startedIn(p.Config, clean(p.Name)+"/")...)
 		}
-		all = append(all, clean(x.Name)+": "+what)
 	}
+	all = append(all, servers[:min(len(servers), mostStarted)]...)
 	switch {
 	case len(servers) > mostStarted:
 		return append(all, fmt.Sprintf("%d more servers", len(servers)-mostStarted))
 	case len(all) == 0:
 		return []string{"no server"}
+	}
+	return all
+}
+
+// startedIn describes the command for the instructions of one project, and then what each of its servers
+// starts. project is its name with a slash, or "" for default.
+func startedIn(s *config.Snapshot, project string) (all []string) {
+	if words := s.Identity.Instructions.Command; len(words) > 0 {
+		all = append(all, "for the instructions of "+cmp.Or(strings.TrimSuffix(project, "/"), "serve")+": "+line(excerpt.Arguments(words, excerpt.Mask)))
+	}
+	for i := range s.Servers {
+		x := &s.Servers[i]
+		if x.Disabled || x.Shared {
+			continue
+		}
+		what := clean(excerpt.Cut(x.Describe(), widestStarted))
+		if words := x.CommandLine(); len(words) > 0 {
+			what = line(words) + surroundings(x)
+		}
+		all = append(all, project+clean(x.Name)+": "+what)
 	}
 	return all
 }

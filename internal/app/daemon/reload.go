@@ -62,7 +62,7 @@ const (
 func (e *emptiness) check(now, next *config.Snapshot, sure bool) emptyVerdict {
 	e.stop()
 	switch {
-	case len(next.Servers) > 0 || len(now.Servers) == 0:
+	case next.HasServers() || !now.HasServers():
 		return emptyUsed
 	case next.Empty:
 		e.log.Warn("ignored an empty configuration file: all servers stay; to remove them, write mcpServers: {}", "servers", len(now.Servers))
@@ -125,6 +125,9 @@ func newProblems(before, after config.Problems, c config.Changes) config.Problem
 		known[p.Unplaced()] = true
 	}
 	return slices.DeleteFunc(slices.Clone(after), func(p config.Problem) bool {
+		if p.Project != "" {
+			return known[p.Unplaced()]
+		}
 		changed := slices.ContainsFunc(c.Changed, func(x config.ServerChange) bool { return x.Name == p.Server })
 		return known[p.Unplaced()] && !changed && !slices.Contains(c.Added, p.Server)
 	})
@@ -136,8 +139,20 @@ func warnProblems(log *slog.Logger, problems config.Problems) {
 		log.Warn("problem in the configuration", "at", p)
 	}
 	for _, p := range problems.OfServers() {
-		log.Warn("a server is not started", append([]any{"server", p.Server, "at", p}, runtime.UnusableFailure(p).Attrs()...)...)
+		log.Warn("a server is not started", UnusableAttrs(p)...)
 	}
+	for _, p := range problems.OfProjects() {
+		log.Error("a project of the file cannot be used", "project", p.Project, "at", p)
+	}
+}
+
+// UnusableAttrs returns the attributes of a log record which says that a server isn't started because of a
+// problem in its configuration.
+func UnusableAttrs(p config.Problem) (attrs []any) {
+	if p.Project != "" {
+		attrs = append(attrs, "project", p.Project)
+	}
+	return append(append(attrs, "server", p.Server, "at", p), runtime.UnusableFailure(p).Attrs()...)
 }
 
 // logChanges logs what is different in a new configuration, with one record for each changed

@@ -25,7 +25,7 @@ func secretsOf(ctx context.Context, s *store.Safe) config.Secrets {
 // readSecrets reads the configuration file again if it refers to secrets, which the caller of Serve couldn't
 // look up. It logs the problems that the caller couldn't know.
 func (o *ServeOptions) readSecrets(ctx context.Context, log *slog.Logger) (err error) {
-	o.read = o.store.Snapshot().Sealed(event.DefaultProject)
+	o.read = sealedIn(o.store.Snapshot(), filesProjects(o.Config))
 	if !o.Config.ReadsSecrets() {
 		return nil
 	}
@@ -62,12 +62,23 @@ func (o *ServeOptions) reread(ctx context.Context) (*config.Snapshot, config.Pro
 	return nil, config.Problems{p}
 }
 
-// followSecrets calls changed when the sealed secrets of the project default aren't those before, and after
-// each further change, until ctx ends.
-func followSecrets(ctx context.Context, s *store.Store, before map[string][]byte, changed func()) {
+// sealedIn returns the sealed secrets of some projects.
+func sealedIn(s *store.Snapshot, projects []string) map[string][]byte {
+	all := map[string][]byte{}
+	for _, project := range projects {
+		for name, value := range s.Sealed(project) {
+			all[project+"\x00"+name] = value
+		}
+	}
+	return all
+}
+
+// followSecrets calls changed when the sealed secrets of default and of others, the other projects of the
+// file, aren't those before, and after each further change, until ctx ends.
+func followSecrets(ctx context.Context, s *store.Store, others func() []string, before map[string][]byte, changed func()) {
 	for {
 		now := s.Snapshot()
-		sealed := now.Sealed(event.DefaultProject)
+		sealed := sealedIn(now, append(others(), event.DefaultProject))
 		if !maps.EqualFunc(sealed, before, bytes.Equal) {
 			changed()
 		}

@@ -168,6 +168,7 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 	d.calls = telemetry.NewCallLog(d.events, plain, callLevel(o.LogCalls), d.clean)
 	defer d.close()
 	d.runtime.Apply(event.DefaultProject, o.Config)
+	d.applyProjects(o.Config)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var running sync.WaitGroup
@@ -270,7 +271,7 @@ func (d *daemon) listening(ctx context.Context, base string, running *sync.WaitG
 		}
 		o.Console(c)
 	}
-	d.project.Warm()
+	d.warm()
 	if o.Ready != nil {
 		o.Ready(base + "/mcp")
 	}
@@ -301,6 +302,7 @@ type daemon struct {
 	runtime     *runtime.Runtime
 	masks       atomic.Pointer[runtime.Runtime] // the same, for the log, which exists before it
 	project     *runtime.Project                // the default project
+	projects    fileProjects
 	admin       *admin.API
 	console     *console.Console
 	gate        *access.Gate
@@ -343,7 +345,7 @@ func newDaemon(o ServeOptions, e *entry, local bool) *daemon {
 	d.masks.Store(d.runtime)
 	d.project = d.runtime.Default()
 	d.stopCalls = d.events.Tap(event.Of(event.Loss), d.lost)
-	d.admin = admin.New(admin.Options{Project: d.project, Others: d.runtime, Log: o.Log, Recent: o.recent, Calls: d.recorded, Budget: d.budget, Losses: d.metrics.Losses, Version: o.Version, Config: fullPath(o.ConfigPath), Local: local, Closed: o.Config.Access.LoopbackKeys, Views: d.views, PublicURL: o.Config.PublicURL, ConsoleOff: consoleOff(&o, local), DemoClients: o.DemoClients, Env: o.Env, Refusal: d.refusal.Load, Store: stateOf(o.store), Desk: e.desk, Roster: e.roster, Safe: o.safe, Secrets: secretsOf(context.Background(), o.safe), Reload: d.reloader()})
+	d.admin = admin.New(admin.Options{Project: d.project, Others: d.runtime, Log: o.Log, Recent: o.recent, Calls: d.recorded, Budget: d.budget, Losses: d.metrics.Losses, Version: o.Version, Config: fullPath(o.ConfigPath), Local: local, Closed: o.Config.Access.LoopbackKeys, Views: d.views, PublicURL: o.Config.PublicURL, ConsoleOff: consoleOff(&o, local), DemoClients: o.DemoClients, Env: o.Env, Refusal: d.refusal.Load, Broken: d.projects.unusable, Store: stateOf(o.store), Desk: e.desk, Roster: e.roster, Safe: o.safe, Secrets: secretsOf(context.Background(), o.safe), Reload: d.reloader()})
 	d.console = console.New(console.Options{
 		Off: consoleOff(&o, local), Access: d.admin.Access(), Source: d.admin, Add: d.admin, Config: d.project.Current, Clients: d.project.ClientReports, Operate: d.project.Operate, Events: d.events, DemoClients: o.DemoClients, Log: o.Log,
 		Program: o.Program, Path: o.Path, Machine: clientfile.Machine{OS: goruntime.GOOS, Env: o.Env},
@@ -445,11 +447,12 @@ func (d *daemon) counts() (all []telemetry.Endpoint) {
 	return all
 }
 
-// statuses returns the state of the servers of each project.
+// statuses returns the state of the servers of each project. A server of default that others use is there
+// once, as that of default.
 func (d *daemon) statuses() map[string][]upstream.Status {
 	out := map[string][]upstream.Status{}
 	for _, p := range d.runtime.Projects() {
-		out[p.Name()] = p.Statuses()
+		out[p.Name()] = slices.DeleteFunc(p.Statuses(), func(s upstream.Status) bool { return !p.Owns(s.Name) }) // each process once
 	}
 	return out
 }
@@ -523,7 +526,7 @@ func (d *daemon) watch(ctx context.Context, hup <-chan os.Signal) {
 			d.log.Warn("the configuration file is not watched for changes", "cause", err.Error())
 		}
 	})
-	running.Go(func() { followSecrets(ctx, d.opts.store, d.opts.read, changed) })
+	running.Go(func() { followSecrets(ctx, d.opts.store, d.projects.names, d.opts.read, changed) })
 	w := watching{
 		daemon: d,
 		env:    envFile{log: d.log, changed: changed, running: &running},
@@ -607,16 +610,18 @@ func (w *watching) apply(current, s *config.Snapshot, problems config.Problems) 
 	w.opts.Problems = problems
 	w.budget.SetLimit(inFlight(s))
 	w.runtime.Apply(event.DefaultProject, s)
+	projects := w.applyProjects(s)
 	warnProblems(w.log, news)
-	logChanges(w.log, changes, problems)
+	logChanges(w.log, changes, problems.In(""))
+	logProjects(w.log, projects, problems)
 	w.refused = ""
 	w.refusal.Store(nil)
-	what = changesText(changes, later, news)
+	what = changesText(changes, later, news.In("")) + projectsText(projects, w.projects.unusable())
 	w.publishReload(event.OK, what)
 	if len(later) > 0 {
 		w.log.Warn("some settings change only with a restart", "settings", strings.Join(later, " "))
 	}
-	w.project.Warm()
+	w.warm()
 	return what
 }
 

@@ -2,21 +2,24 @@ package runtime
 
 import (
 	"maps"
+	"slices"
 
 	"github.com/dragoman-mcp/dragoman/internal/relay/catalog"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
 
-// exposed maps the name of a server to the features that the configuration exposes. If a server is
-// not in the map, all its features are exposed.
-type exposed map[string]config.Expose
+// exposed maps the name of a server to what the configuration exposes of it. Clients see only what all of
+// its members let pass. If a server is not in the map, all its features are exposed.
+type exposed map[string][]config.Expose
 
 // exposedOf returns the filter for the given servers, or nil if the filter would show everything.
 func exposedOf(all ...config.Server) catalog.Filter {
 	out := make(exposed)
 	for _, c := range all {
-		if !c.Expose.IsZero() {
-			out[c.Name] = c.Expose
+		for _, e := range append([]config.Expose{c.Expose}, c.Also...) {
+			if !e.IsZero() {
+				out[c.Name] = append(out[c.Name], e)
+			}
 		}
 	}
 	if len(out) == 0 {
@@ -29,21 +32,24 @@ func exposedOf(all ...config.Server) catalog.Filter {
 func sameExposed(a, b catalog.Filter) bool {
 	x, _ := a.(exposed)
 	y, _ := b.(exposed)
-	return maps.EqualFunc(x, y, config.Expose.Equal)
+	return maps.EqualFunc(x, y, func(a, b []config.Expose) bool { return slices.EqualFunc(a, b, config.Expose.Equal) })
 }
 
 // Shows implements catalog.Filter.
 func (x exposed) Shows(kind catalog.Kind, server, name string) bool {
-	e, limited := x[server]
-	switch {
-	case !limited:
-		return true
-	case kind == catalog.KindTool:
-		return e.Tools.Allows(name)
-	case kind == catalog.KindPrompt:
-		return e.Prompts.Allows(name)
-	case kind == catalog.KindResource, kind == catalog.KindTemplate:
-		return e.Resources.Allows(name)
+	for _, e := range x[server] {
+		filter := config.Filter{}
+		switch kind {
+		case catalog.KindTool:
+			filter = e.Tools
+		case catalog.KindPrompt:
+			filter = e.Prompts
+		case catalog.KindResource, catalog.KindTemplate:
+			filter = e.Resources
+		}
+		if !filter.Allows(name) {
+			return false
+		}
 	}
 	return true
 }

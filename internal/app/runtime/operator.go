@@ -18,6 +18,9 @@ import (
 // ErrNoServer is the error of operations on a server that is disabled or not configured.
 var ErrNoServer = errors.New("the server is disabled or not configured")
 
+// ErrShared is the error of operations on a server that a project only uses.
+var ErrShared = errors.New("the server belongs to the project default, which others use, too; do this in default")
+
 // Operation is what an operator can do with a server.
 type Operation string
 
@@ -37,6 +40,8 @@ func (p *Project) Operate(name string, op Operation, by string) error {
 	switch {
 	case x == nil:
 		return ErrNoServer
+	case x.home != p.name:
+		return ErrShared
 	case op == OpStart:
 		return x.Start()
 	case op == OpStop:

@@ -53,6 +53,7 @@ type Project struct {
 
 	mu       sync.Mutex // guards the fields below
 	snapshot *config.Snapshot
+	asked    *config.Snapshot   // as it was given to Apply; in snapshot, the servers of default that the project uses are filled in
 	former   []string           // the secrets of earlier configurations, oldest first; apply replaces the slice and never changes its elements
 	cleaners *cleaners          // of snapshot and former, or nil if there's no snapshot yet
 	since    time.Time          // the time of the last apply
@@ -163,11 +164,37 @@ func (p *Project) mount(server string) *mount {
 	return p.single[server]
 }
 
-// changed is called by an upstream when one of its lists has changed.
-func (p *Project) changed(server, kind string) {
-	if g := p.merged(); g != nil {
-		g.Changed(server, kind)
+// follow applies the configuration of the project again, if servers of default that it uses have changed.
+// of is the new configuration of default.
+func (p *Project) follow(of *config.Snapshot) {
+	p.mu.Lock()
+	asked, current := p.asked, p.snapshot
+	p.mu.Unlock()
+	if asked.Shares() && !asked.Bind(of).Equal(current) {
+		p.apply(asked)
 	}
+}
+
+// changed is called by an upstream when one of its lists has changed. It tells the clients of all projects
+// that have the server.
+func (p *Project) changed(server, kind string) {
+	for _, x := range p.runtime.Projects() {
+		if g := x.merged(); g != nil && (x == p || p == p.runtime.own && x.shares(server)) {
+			g.Changed(server, kind)
+		}
+	}
+}
+
+// shares reports whether a server of the project is that of default with this name.
+func (p *Project) shares(name string) bool {
+	x := p.server(name)
+	return x != nil && x.home != p.name
+}
+
+// Owns reports whether an enabled server is the project's own, and not one of default that it uses.
+func (p *Project) Owns(server string) bool {
+	x := p.server(server)
+	return x != nil && x.home == p.name
 }
 
 // merged returns the current gateway. It returns nil before the first apply.
@@ -178,7 +205,13 @@ func (p *Project) merged() *gateway.Merged {
 }
 
 // apply replaces the current configuration; see Runtime.Apply.
-func (p *Project) apply(s *config.Snapshot) {
+func (p *Project) apply(asked *config.Snapshot) {
+	s := asked
+	if own := p.runtime.own; p != own && s.Shares() {
+		if of := own.Current(); of != nil {
+			s = s.Bind(of)
+		}
+	}
 	h := p.hooks
 	h.Dialects = s.Look()
 	p.limit(s)
@@ -186,8 +219,10 @@ func (p *Project) apply(s *config.Snapshot) {
 		p.calls.Record(s.Record.On(!p.runtime.opts.Exposed))
 	}
 	out := leaving{cause: errServerRemoved}
+	shared := p.runtime.sharedWith(p)
 	p.mu.Lock()
-	order, enabled := p.adoptLocked(s, h, &out)
+	p.asked = asked
+	order, enabled := p.adoptLocked(s, h, shared, &out)
 	moves := p.planLocked(s, order, enabled, &out)
 	p.mu.Unlock()
 	for _, x := range moves {
@@ -205,9 +240,21 @@ func (p *Project) apply(s *config.Snapshot) {
 	p.retire(out)
 }
 
+// sharedWith returns the servers that a project may use besides its own: those of default, by name and
+// fingerprint.
+func (r *Runtime) sharedWith(p *Project) map[string]*server {
+	if p == r.own {
+		return nil
+	}
+	r.own.mu.Lock()
+	defer r.own.mu.Unlock()
+	return r.own.servers // apply replaces the map and never changes it
+}
+
 // adoptLocked makes s the current configuration. It returns the enabled servers with their settings,
-// and adds those to l that are no longer configured.
-func (p *Project) adoptLocked(s *config.Snapshot, h Hooks, l *leaving) (order []*server, enabled []config.Server) {
+// and adds those to l that are no longer configured. shared has the servers that the project may use
+// besides its own.
+func (p *Project) adoptLocked(s *config.Snapshot, h Hooks, shared map[string]*server, l *leaving) (order []*server, enabled []config.Server) {
 	next := make(map[string]*server)
 	for _, c := range s.Servers {
 		if c.Disabled {
@@ -215,16 +262,25 @@ func (p *Project) adoptLocked(s *config.Snapshot, h Hooks, l *leaving) (order []
 		}
 		key := c.Name + "\x00" + c.Fingerprint
 		x := p.servers[key]
-		if x == nil {
-			x = newServer(NewUpstream(c, h), p.runtime.lists.shelf(p.name, c))
-		} else {
+		switch {
+		case c.Shared && shared[key] != nil:
+			if x = shared[key]; p.servers[key] != x {
+				x.hold() // by this configuration; retire releases it
+			}
+		case x == nil || x.home != p.name:
+			x = newServer(NewUpstream(c, h), p.name, p.runtime.lists.shelf(p.name, c))
+		default:
 			x.SetTimes(timesOf(c))
 		}
 		next[key] = x
 		order, enabled = append(order, x), append(enabled, c)
 	}
 	for key, x := range p.servers {
-		if next[key] == nil {
+		switch {
+		case next[key] == x:
+		case x.home != p.name:
+			l.shared = append(l.shared, x)
+		default:
 			l.servers = append(l.servers, x)
 		}
 	}
@@ -367,7 +423,9 @@ func (p *Project) Warm() {
 	}
 	p.mu.Unlock()
 	for _, x := range order {
-		x.KeepOpen(!lazy[x.Name()])
+		if x.home == p.name { // else default keeps it open
+			x.KeepOpen(!lazy[x.Name()])
+		}
 	}
 	g.Warm(func(server string) bool { return !lazy[server] })
 }
@@ -390,7 +448,8 @@ func (p *Project) drain() {
 func (p *Project) end() {
 	p.drain()
 	p.mu.Lock()
-	out := leaving{cause: errProjectRemoved, gateways: []*gateway.Merged{p.gateway}, servers: p.order, mounts: []*mount{p.joined}}
+	own, shared := p.ownLocked()
+	out := leaving{cause: errProjectRemoved, gateways: []*gateway.Merged{p.gateway}, servers: own, shared: shared, mounts: []*mount{p.joined}}
 	out.mounts = slices.AppendSeq(out.mounts, maps.Values(p.single))
 	p.mu.Unlock()
 	for _, m := range out.mounts {
@@ -418,7 +477,20 @@ func (p *Project) close() []*server {
 	p.leave()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.order
+	own, _ := p.ownLocked()
+	return own
+}
+
+// ownLocked returns the enabled servers of the project's own, and those of default.
+func (p *Project) ownLocked() (own, shared []*server) {
+	for _, x := range p.order {
+		if x.home == p.name {
+			own = append(own, x)
+		} else {
+			shared = append(shared, x)
+		}
+	}
+	return own, shared
 }
 
 // leave tells those who wait for Gone.

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -17,6 +18,7 @@ type leaving struct {
 	gateways    []*gateway.Merged
 	singles     []*gateway.Single
 	servers     []*server // servers that are no longer configured
+	shared      []*server // servers of default that the project no longer uses
 	mounts      []*mount  // endpoints that are no longer configured
 	then        func()    // called when all of this is closed, if there are servers or endpoints; may be nil
 }
@@ -37,7 +39,7 @@ func (l *leaving) add(g *Generation, servers []*server) {
 // retire closes the objects in l in the background, after the calls that use them have ended. The
 // wait for removed servers is limited; see remove.
 func (p *Project) retire(l leaving) {
-	for _, x := range l.servers {
+	for _, x := range slices.Concat(l.servers, l.shared) {
 		x.release() // the configuration no longer uses the server
 	}
 	closed := make(chan struct{})

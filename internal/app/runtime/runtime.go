@@ -72,8 +72,7 @@ type Options struct {
 
 // Runtime is the set of projects in a process, with their endpoints. The default project exists as long
 // as the Runtime; Apply and Remove change the set while clients are connected. New creates a Runtime,
-// and the caller must call Close. All methods are safe for concurrent use, but calls of Apply and
-// Remove for the same project must not overlap.
+// and the caller must call Close. All methods are safe for concurrent use.
 type Runtime struct {
 	opts      Options
 	lists     *listFiles // nil if no lists are kept
@@ -81,6 +80,7 @@ type Runtime struct {
 	retired   work.Group // goroutines that close replaced gateways and removed servers
 	own       *Project   // the default project
 
+	turn     chan struct{} // holds one value while Apply or Remove runs
 	mu       sync.RWMutex
 	projects map[string]*Project
 	draining bool
@@ -89,7 +89,7 @@ type Runtime struct {
 // New returns a Runtime whose default project has no servers. Apply must be called for it before clients
 // connect.
 func New(o Options) *Runtime {
-	r := &Runtime{opts: o, endpoints: NewEndpoints()}
+	r := &Runtime{opts: o, endpoints: NewEndpoints(), turn: make(chan struct{}, 1)}
 	if o.ListFolder != "" {
 		r.lists = &listFiles{folder: o.ListFolder, key: o.TaskKey, log: o.Log}
 	}
@@ -101,11 +101,19 @@ func New(o Options) *Runtime {
 // Apply replaces the configuration of a project, or adds the project if there is none with this name,
 // which must be a path segment without escapes. Servers with unchanged settings keep running. All
 // other servers of the old configuration are closed in the background after their running calls have
-// ended, but at the latest after Options.Drain. Other projects notice nothing.
+// ended, but at the latest after Options.Drain. Other projects notice nothing, unless they use servers of
+// default: then they have from now on the servers that default has.
 func (r *Runtime) Apply(name string, s *config.Snapshot) *Project {
+	r.turn <- struct{}{}
+	defer func() { <-r.turn }()
 	p := r.Project(name)
 	if p != nil {
 		p.apply(s)
+		for _, x := range r.Projects() {
+			if p == r.own && x != r.own {
+				x.follow(s)
+			}
+		}
 		return p
 	}
 	p = r.newProject(name, s)
@@ -128,6 +136,8 @@ func (r *Runtime) Remove(name string) bool {
 	if name == event.DefaultProject {
 		return false
 	}
+	r.turn <- struct{}{}
+	defer func() { <-r.turn }()
 	r.mu.Lock()
 	p := r.projects[name]
 	delete(r.projects, name)

@@ -25,21 +25,22 @@ import (
 const StopLimit = 10 * time.Second
 
 // server implements gateway.Upstream with an *upstream.Upstream, and counts the users of the
-// server. The users are the current configuration, each generation that can reach the server and is
+// server. The users are the current configuration of each project that has it, each generation that can reach the server and is
 // not idle, and each lease. Leases are counted because a parked call may continue after its
 // generation is idle.
 type server struct {
 	*upstream.Upstream
-	*shelf    // keeps the lists of the server; nil if they are not kept
+	home      string // the project whose configuration has the server; others may use it, too
+	*shelf           // keeps the lists of the server; nil if they are not kept
 	users     atomic.Int64
 	once      sync.Once
 	idle      chan struct{} // closed when the last user has left
 	onRelease func()        // the method value of release, created once so that Acquire does not allocate it
 }
 
-// newServer returns a server with one user, the current configuration. lists may be nil.
-func newServer(u *upstream.Upstream, lists *shelf) *server {
-	s := &server{Upstream: u, shelf: lists, idle: make(chan struct{})}
+// newServer returns a server with one user, the current configuration of its project. lists may be nil.
+func newServer(u *upstream.Upstream, home string, lists *shelf) *server {
+	s := &server{Upstream: u, home: home, shelf: lists, idle: make(chan struct{})}
 	s.users.Store(1)
 	s.onRelease = s.release
 	return s
@@ -54,7 +55,9 @@ func (s *server) release() {
 }
 
 // ForGateway returns the upstream as a gateway.Upstream.
-func ForGateway(u *upstream.Upstream) gateway.Upstream { return newServer(u, nil) }
+func ForGateway(u *upstream.Upstream) gateway.Upstream {
+	return newServer(u, event.DefaultProject, nil)
+}
 
 // Subscribe implements gateway.Upstream.
 func (s *server) Subscribe(f *mcp.ClientInfo, deliver func(*jsonrpc.Message), asker mcp.Subscriber) gateway.Subscriber {

@@ -37,6 +37,8 @@ func (e *unusable) DescribeFailure(f *failure.Facts) {
 	f.Class, f.Cause, f.Sentence = failure.MissingVariable, "unset_variable", e.Error()
 	f.Action = "set " + e.problem.Variable + " and restart Dragoman"
 	switch {
+	case e.problem.Missing == config.Missing{}: // default has no such server
+		f.Cause, f.Action = "no_such_server", e.problem.Hint
 	case e.problem.Secret != "":
 		f.Cause, f.Action = "missing_secret", e.problem.Hint
 	case e.problem.EnvFile != "":

@@ -11,7 +11,7 @@ var update = flag.Bool("update", false, "write the golden files")
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{
 		"", clientFile, ourFile, "a: [1, 2\nb: 3", "a: &x {b: *x}", "<<: [*a]", "? a\n: b", "a: |\n  x\n", "!t x", "%YAML 1.2\n---\n{}",
-		"mcpServers: {a: {command: '${A:-b}'}}", "dragoman: {limits: {body: 4MiB, call: 1s}}", "- - - -", "\ufeff{}", "a: !!str {}", "\"a\\ud800\": 'x",
+		"mcpServers: {a: {command: '${A:-b}'}}", "dragoman: {limits: {body: 4MiB, call: 1s}}", twoProjects, "- - - -", "\ufeff{}", "a: !!str {}", "\"a\\ud800\": 'x",
 	} {
 		f.Add([]byte(text))
 	}

@@ -20,6 +20,7 @@ dragoman:
   telemetry: {traces: {headers: {}}}
   dialects: {NAME: {detect: {}, open: {}, tools: {}, errors: {}}}
   servers: {NAME: {expose: {tools: {}, prompts: {}, resources: {}}}}
+  projects: {NAME: {}}
 `
 
 // Keys returns the path of every setting, sorted. NAME stands for names that users choose. Keys

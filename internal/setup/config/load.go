@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
@@ -141,7 +142,13 @@ func holdsSecrets(b []byte, s *Snapshot) bool {
 		// escapes in the file is not found, so there is no warning about this value.
 		return v.Reveal() != "" && v.Reveal() != mask && strings.Contains(string(b), v.Reveal())
 	}
-	for _, srv := range s.Servers {
+	servers := s.Servers
+	for _, p := range s.Projects {
+		if p.Config != nil {
+			servers = append(slices.Clip(servers), p.Config.Servers...)
+		}
+	}
+	for _, srv := range servers {
 		for k, v := range srv.Env {
 			if excerpt.SecretName(k) && literal(v) {
 				return true

@@ -17,7 +17,7 @@ import (
 // Credentials and values from the environment are masked, so the output cannot replace the original
 // file.
 func (s *Snapshot) AppendYAML(dst []byte) []byte {
-	p := printer{b: dst}
+	p := printer{b: dst, entries: "mcpServers"}
 	p.mapping(0, "mcpServers", len(s.Servers), func() {
 		for i := range s.Servers {
 			p.server(&s.Servers[i])
@@ -78,6 +78,7 @@ func (s *Snapshot) AppendYAML(dst []byte) []byte {
 			p.settings(&s.Servers[i])
 		}
 	})
+	p.projects(s.Projects)
 	p.line(1, "log:")
 	p.text(2, "level", levelName(s.Log.Level))
 	p.text(2, "format", choose(s.Log.JSON, "json", "text"))
@@ -94,7 +95,57 @@ func (s *Snapshot) databaseForPeople() string {
 	return s.Database
 }
 
-type printer struct{ b []byte }
+type printer struct {
+	b       []byte
+	within  int    // how many levels further in than at the top of the file
+	entries string // the path of the servers that are printed
+}
+
+// projects prints the projects that can be used. Of a server of default, it prints that the project uses it.
+func (p *printer) projects(all []Project) {
+	if !slices.ContainsFunc(all, func(x Project) bool { return x.Config != nil }) {
+		return
+	}
+	p.line(1, "projects:")
+	for _, x := range all {
+		s := x.Config
+		if s == nil {
+			p.line(2, "# "+word(x.Name)+" cannot be used")
+			continue
+		}
+		p.line(2, word(x.Name)+":")
+		p.within, p.entries = 2, join(join("dragoman.projects", x.Name), "mcpServers")
+		if x.Title != "" {
+			p.text(1, "title", x.Title)
+		}
+		var use []string
+		var own []*Server
+		for i := range s.Servers {
+			if y := &s.Servers[i]; y.Shared {
+				use = append(use, y.Name)
+			} else {
+				own = append(own, y)
+			}
+		}
+		p.list(1, "use", use)
+		p.identity(&s.Identity)
+		p.limits(&s.Limits)
+		p.expose(1, s.Expose)
+		p.within = 3
+		p.mapping(0, "mcpServers", len(own), func() {
+			for _, y := range own {
+				p.server(y)
+			}
+		})
+		p.within = 2
+		p.mapping(1, "servers", len(s.Servers), func() {
+			for i := range s.Servers {
+				p.settings(&s.Servers[i])
+			}
+		})
+		p.within, p.entries = 0, "mcpServers"
+	}
+}
 
 func (p *printer) traces(t *Traces) {
 	if t.Endpoint == "" {
@@ -128,7 +179,7 @@ func (p *printer) limits(l *Limits) {
 
 func (p *printer) server(s *Server) {
 	p.line(1, word(s.Name)+":")
-	path := join("mcpServers", s.Name)
+	path := join(p.entries, s.Name)
 	if s.Kind == KindStdio {
 		p.setting(2, s, join(path, "command"), "command", s.Command)
 		args := excerpt.Arguments(s.argsForPeople(), mask)
@@ -241,8 +292,13 @@ func (p *printer) settings(s *Server) {
 	switch {
 	case s.Unprefixed:
 		p.text(3, "prefix", noPrefix)
+	case s.Prefix == "": // a shared server has that of default
 	case s.Prefix != noPrefix: // a server named none has the prefix "none", but the setting prefix: none means no prefix
 		p.text(3, "prefix", s.Prefix)
+	}
+	if s.Shared {
+		p.expose(3, s.Expose)
+		return
 	}
 	p.text(3, "isolation", s.Isolation.String())
 	if s.Revision != mcp.Unknown {
@@ -268,31 +324,33 @@ func (p *printer) settings(s *Server) {
 	if s.Ping > 0 {
 		p.text(3, "ping", short(s.Ping))
 	}
-	filters := []struct {
+	p.expose(3, s.Expose)
+}
+
+func (p *printer) expose(indent int, e Expose) {
+	if e.IsZero() {
+		return
+	}
+	p.line(indent, "expose:")
+	for _, x := range []struct {
 		name string
 		f    *Filter
-	}{{"tools", &s.Expose.Tools}, {"prompts", &s.Expose.Prompts}, {"resources", &s.Expose.Resources}}
-	begun := false
-	for _, x := range filters {
+	}{{"tools", &e.Tools}, {"prompts", &e.Prompts}, {"resources", &e.Resources}} {
 		if len(x.f.Allow) == 0 && len(x.f.Deny) == 0 {
 			continue
 		}
-		if !begun {
-			p.line(3, "expose:")
-			begun = true
-		}
-		p.line(4, x.name+":")
+		p.line(indent+1, x.name+":")
 		if len(x.f.Allow) > 0 {
-			p.list(5, "allow", x.f.Allow)
+			p.list(indent+2, "allow", x.f.Allow)
 		}
 		if len(x.f.Deny) > 0 {
-			p.list(5, "deny", x.f.Deny)
+			p.list(indent+2, "deny", x.f.Deny)
 		}
 	}
 }
 
 func (p *printer) line(indent int, text string) {
-	p.b = append(p.b, strings.Repeat("  ", indent)...)
+	p.b = append(p.b, strings.Repeat("  ", p.within+indent)...)
 	p.b = append(p.b, text...)
 	p.b = append(p.b, '\n')
 }

@@ -91,6 +91,16 @@ func (ps Problems) OfServers() Problems {
 	return slices.DeleteFunc(slices.Clone(ps), func(p Problem) bool { return p.Warning || p.Server == "" })
 }
 
+// OfProjects returns the errors that make a whole project unusable, but nothing else.
+func (ps Problems) OfProjects() Problems {
+	return slices.DeleteFunc(slices.Clone(ps), func(p Problem) bool { return p.Warning || p.Server != "" || p.Project == "" })
+}
+
+// In returns the problems in a project of dragoman.projects, or with "" those elsewhere in the file.
+func (ps Problems) In(project string) Problems {
+	return slices.DeleteFunc(slices.Clone(ps), func(p Problem) bool { return p.Project != project })
+}
+
 // Err returns an error that lists the problems that are not warnings. It returns nil if there are
 // only warnings.
 func (ps Problems) Err() error {

@@ -62,6 +62,21 @@ func CheckProject(name string) *Problem {
 // another address.
 var routes = []string{"api", "console", "healthz", "mcp", "messages", "metrics", "p", "readyz", "s", "sse"}
 
+// Project returns the project with the given name. It returns false if the file has none.
+func (s *Snapshot) Project(name string) (Project, bool) {
+	for _, p := range s.Projects {
+		if p.Name == name {
+			return p, true
+		}
+	}
+	return Project{}, false
+}
+
+// HasServers reports whether default or another project has servers, even if it can't be used.
+func (s *Snapshot) HasServers() bool {
+	return len(s.Servers) > 0 || slices.ContainsFunc(s.Projects, func(p Project) bool { return p.Config == nil || len(p.Config.Servers) > 0 })
+}
+
 // Equal reports whether p and q have the same content.
 func (p Project) Equal(q Project) bool { return reflect.DeepEqual(p.unplaced(), q.unplaced()) }
 
@@ -75,6 +90,20 @@ func (p Project) unplaced() Project {
 		p.Unusable = &q
 	}
 	return p
+}
+
+// readProjects reads dragoman.projects, after all that is for default.
+func (c *compiler) readProjects(o *object, s *Snapshot) {
+	if o == nil {
+		return
+	}
+	c.common = s.Servers
+	home := c.home
+	for _, m := range o.n.members {
+		c.project, c.home, c.broken = m.key, o.at(m.key), nil
+		s.Projects = append(s.Projects, c.readProject(c.object(m.whole(), c.home), s))
+	}
+	c.project, c.home, c.broken = "", home, nil
 }
 
 // readProject reads one project. house is the configuration of default, without projects.

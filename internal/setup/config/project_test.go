@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -37,6 +38,115 @@ dragoman:
       server: {instructions: {text: Sell things.}}
     team: {mcpServers: {pay: {command: other}}}
 `
+
+// TestProjectsOfTheFile reads two projects, and looks at what each has from the top of the file and what not.
+func TestProjectsOfTheFile(t *testing.T) {
+	s, problems := ParseWith("/dir/f", []byte(twoProjects), env("T=t0ken-canary", "HOME=/home/me"), ofShop)
+	if s == nil || len(problems) > 0 || len(s.Servers) != 2 || len(s.Projects) != 2 || !s.ReadsSecrets() {
+		t.Fatalf("%v %v", s, listing(problems))
+	}
+	shop, team := s.Projects[0], s.Projects[1]
+	c := shop.Config
+	if shop.Name != "shop" || shop.Title != "The shop" || c == nil || shop.Unusable != nil || team.Config == nil {
+		t.Fatalf("%+v", shop)
+	}
+	if c.Limits.Call.String() != "5s" || c.Limits.Body != 1<<20 || c.Identity.Instructions.Text != "Sell things." || c.Identity.Title != "The shop" || team.Config.Limits.Call.String() != "20s" || team.Config.Identity.Instructions.Text != "" {
+		t.Errorf("limits %+v, identity %+v", c.Limits, c.Identity)
+	}
+	pay, _ := c.Server("pay")
+	if !pay.Lazy || pay.Env["KEY"].Reveal() != vaulted || pay.Env["HOME"].Reveal() != "/home/me" || pay.CallTimeout.String() != "5s" || !slices.Equal(pay.InheritEnv, []string{"AWS_*"}) || len(pay.Also) != 1 {
+		t.Errorf("pay is %+v", pay)
+	}
+	if other, _ := team.Config.Server("pay"); other.Fingerprint == pay.Fingerprint || other.Command != "other" || other.Also != nil {
+		t.Errorf("the other pay is %+v", other)
+	}
+	gh, _ := c.Bind(s).Server("gh")
+	shows := func(name string) bool {
+		return gh.Expose.Tools.Allows(name) && !slices.ContainsFunc(gh.Also, func(e Expose) bool { return !e.Tools.Allows(name) })
+	}
+	if !gh.Shared || gh.Prefix != "hub" || gh.Command != "gh-mcp" || gh.Env["TOKEN"].Reveal() != "t0ken-canary" {
+		t.Errorf("gh is %+v", gh)
+	}
+	if !shows("list_issues") || shows("get_issue") || shows("delete_repo") || shows("drop_all") {
+		t.Errorf("gh shows %+v and %+v", gh.Expose, gh.Also)
+	}
+	if renamed := strings.Replace(twoProjects, "  gh: {command: gh-mcp", "  hub: {command: gh-mcp", 1); true {
+		now, _ := ParseWith("/dir/f", []byte(strings.Replace(renamed, "servers: {gh: {prefix: hub, ", "servers: {hub: {prefix: hub, ", 1)), env("T=t0ken-canary", "HOME=/h"), ofShop)
+		if gone, _ := c.Bind(now).Server("gh"); gone.Unusable == nil || gone.Command != "" || gone.Prefix != "gh" {
+			t.Errorf("of a renamed server is left %+v", gone)
+		}
+		if gone, _ := now.Projects[0].Config.Server("gh"); gone.Unusable == nil || now.Projects[0].Unusable != nil {
+			t.Errorf("a renamed server in use is %+v", gone)
+		}
+	}
+	printed := string(s.AppendYAML(nil))
+	if p, problems := Parse("/dir/f", []byte(printed), nil); p == nil || len(p.Projects) != 2 || problems.Err() != nil || string(p.AppendYAML(nil)) != printed || strings.Contains(printed, vaulted) || strings.Contains(printed, "canary") {
+		t.Errorf("%s is printed, and says %s", printed, listing(problems))
+	}
+	again, _ := ParseWith("/dir/f", []byte("# moved\n"+twoProjects), env("T=t0ken-canary", "HOME=/home/me"), ofShop)
+	if !again.Equal(s) {
+		t.Error("a comment changes the configuration")
+	}
+	changed, _ := ParseWith("/dir/f", []byte(strings.Replace(twoProjects, "lazy: true", "lazy: false", 1)), env("T=t0ken-canary", "HOME=/home/me"), ofShop)
+	if changed.Equal(s) || !changed.Projects[1].Equal(s.Projects[1]) || changed.Projects[0].Equal(s.Projects[0]) {
+		t.Error("a change of one project isn't seen, or is seen elsewhere")
+	}
+}
+
+// TestBadProjects reads files with one bad project. The rest of the file stays as it is, unless the problem
+// is that of a server.
+func TestBadProjects(t *testing.T) {
+	const ok = "mcpServers: {a: {command: x}}"
+	for _, tt := range []struct{ name, body, want, server string }{
+		{"s", ok, "dragoman.projects.s: the name is a part of Dragoman's own URLs; choose another name", ""},
+		{"Mcp", ok, "the name is a part of Dragoman's own URLs", ""},
+		{"console", ok, "the name is a part of", ""},
+		{"Default", ok, "default is the project of the servers at the top of the file", ""},
+		{"a b", ok, "the name contains a character that is not allowed", ""},
+		{"..", ok, "the name contains only dots", ""},
+		{strings.Repeat("n", 65), ok, "longer than 64 characters", ""},
+		{"shop", "mcpServer: {}", "dragoman.projects.shop.mcpServer: unknown key; did you mean mcpServers?", ""},
+		{"shop", "rules: []", "dragoman.projects.shop.rules: unknown key", ""},
+		{"shop", "listen: 1", "unknown key", ""},
+		{"shop", "projects: {}", "unknown key", ""},
+		{"shop", "limits: {calls: 1s}", "dragoman.projects.shop.limits.calls: unknown key; did you mean call", ""},
+		{"shop", "server: {instructions: {text: '${HOME}'}}", "set dragoman.projects.shop.server.allowSecretsInInstructions", ""},
+		{"shop", "expose: {tools: {allow: []}}", "an empty list would allow everything", ""},
+		{"shop", "use: gh", "must be a list", ""},
+		{"shop", "use: [gh]\n      mcpServers: {gh: {command: x}}", "is also in dragoman.projects.shop.use", ""},
+		{"shop", "use: [gh]\n      mcpServers: {a: {command: x}}\n      servers: {a: {prefix: gh}}", "has the same prefix as dragoman.projects.shop.servers.gh", ""},
+		{"shop", "use: [gh]\n      servers: {gh: {lazy: true}}", "belongs to the server, which the project only uses; write dragoman.servers.gh.lazy", ""},
+		{"shop", "servers: {gh: {lazy: true}}", "mcpServers has no server with this name", ""},
+		{"shop", "mcpServers: {a: {command: x, lazy: true}}\n      servers: {b: {}}", "write dragoman.projects.shop.servers.a.lazy", ""},
+		{"shop", "use: [hg]", "dragoman.projects.shop.use[0]: the project default has no server \"hg\"; did you mean gh?", "hg"},
+		{"shop", "[]", "must be a mapping, not a list", ""},
+		{"shop", "mcpServers: {a: {command: x, env: {K: '${NONE}'}}}", "the environment variable NONE is not set", "a"},
+		// TA41: a secret of another project, and a secret where everybody would read it.
+		{"shop", "mcpServers: {a: {command: x, env: {K: '${secret:default-token}'}}}", "there is no secret default-token of the project shop; run `dragoman secrets set default-token --project shop`", "a"},
+		{"shop", "mcpServers: {a: {url: 'http://h', headers: {K: '${secret:team-token}'}}}", "there is no secret team-token of the project shop", "a"},
+		{"shop", "server: {allowSecretsInInstructions: true, instructions: {text: '${secret:team-token}'}}", "must not contain ${secret:team-token}", ""},
+	} {
+		text := "mcpServers: {gh: {command: x}}\ndragoman:\n  projects:\n    good: {mcpServers: {b: {command: y}}}\n    \"" + tt.name + "\":\n      " + tt.body + "\n"
+		s, problems := ParseWith("f", []byte(text), env("HOME=/h"), ofShop)
+		if s == nil || len(s.Servers) != 1 || len(s.Projects) != 2 || s.Projects[0].Config == nil {
+			t.Errorf("%s: %s: the rest of the file is not used: %s", tt.name, tt.body, listing(problems))
+			continue
+		}
+		bad := s.Projects[1]
+		if (bad.Config != nil) != (tt.server != "") || (bad.Unusable == nil) != (tt.server != "") || problems.Err() == nil || problems.Refusal(false) != nil || problems.Refusal(true) == nil {
+			t.Errorf("%s: %s: the project is %+v: %s", tt.name, tt.body, bad, listing(problems))
+		}
+		i := slices.IndexFunc(problems, func(p Problem) bool { return strings.Contains(p.String(), tt.want) })
+		if i < 0 || problems[i].Project != tt.name || problems[i].Server != tt.server {
+			t.Errorf("%s: %s: the problems are %s", tt.name, tt.body, listing(problems))
+		}
+		if tt.server != "" {
+			if x, _ := bad.Config.Server(tt.server); x.Unusable == nil {
+				t.Errorf("%s: the server %s is usable", tt.body, tt.server)
+			}
+		}
+	}
+}
 
 // TestAProjectOfTheStore reads texts that the store keeps. They see nothing of the machine.
 func TestAProjectOfTheStore(t *testing.T) {
@@ -109,7 +219,7 @@ func TestProjectTextStaysTheSame(t *testing.T) {
 	if !ok || !strings.Contains(string(text), `KEY: "${secret:shop-token}"`) {
 		t.Fatalf("the text of shop is %s", text)
 	}
-	house, _ := Parse("/dir/f", []byte("mcpServers: {gh: {command: x}}"), nil)
+	house, _ := ParseWith("/dir/f", []byte(twoProjects), env("T=t0ken-canary", "HOME=/h"), ofShop)
 	stored := strings.Replace(string(text), `      HOME: "${HOME}"`+"\n", "", 1)
 	if p, problems := ParseProject("shop", []byte(stored), house, ofShop); p.Config == nil {
 		t.Errorf("the store doesn't accept %s: %s", stored, listing(problems))

@@ -1,0 +1,152 @@
+package daemon
+
+import (
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/dragoman-mcp/dragoman/internal/app/admin"
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/relay/event"
+	"github.com/dragoman-mcp/dragoman/internal/setup/config"
+)
+
+// fileProjects are the projects of the configuration file. Those that the store keeps come and go beside
+// them.
+type fileProjects struct {
+	mu     sync.Mutex
+	served map[string]config.Project // as the file had them when they were applied
+	broken []admin.BrokenProject     // those that the file has now and that can't be used, in file order
+}
+
+// names returns the names of the projects that are served from the file.
+func (f *fileProjects) names() (all []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for name := range f.served {
+		all = append(all, name)
+	}
+	return all
+}
+
+// unusable returns what the file has and we can't use.
+func (f *fileProjects) unusable() []admin.BrokenProject {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.broken
+}
+
+// projectChange is what a configuration file changes in one project.
+type projectChange struct {
+	name string
+	what string // "added", "removed" or "changed"
+	to   config.Project
+	from *config.Snapshot // before the change; nil if the project is new
+}
+
+// applyProjects makes the projects of the file those of s, whose default project was applied before. A
+// project that can't be used stays as it is, or away, and the others notice nothing of it. It returns what
+// it has changed.
+func (d *daemon) applyProjects(s *config.Snapshot) (done []projectChange) {
+	f := &d.projects
+	f.mu.Lock()
+	before := f.served
+	f.mu.Unlock()
+	served := map[string]config.Project{}
+	var broken []admin.BrokenProject
+	for _, p := range s.Projects {
+		was, running := before[p.Name]
+		if p.Unusable == nil && !running && d.runtime.Project(p.Name) != nil {
+			p.Unusable = &config.Problem{Project: p.Name, Text: "the store has a project of this name", Hint: "give one of the two another name"}
+		}
+		switch {
+		case p.Unusable != nil:
+			broken = append(broken, admin.BrokenProject{Name: p.Name, Problem: excerpt.Line(p.Unusable.String(), 400), Serving: running})
+			if running {
+				served[p.Name] = was
+			}
+			continue
+		case !running:
+			done = append(done, projectChange{p.Name, "added", p, nil})
+		case !p.Equal(was):
+			done = append(done, projectChange{p.Name, "changed", p, was.Config})
+		}
+		served[p.Name] = p
+	}
+	for name, was := range before {
+		if _, stays := served[name]; !stays {
+			done = append(done, projectChange{name, "removed", config.Project{}, was.Config})
+		}
+	}
+	for _, c := range done {
+		if c.what == "removed" {
+			d.runtime.Remove(c.name)
+		} else {
+			d.runtime.Apply(c.name, c.to.Config)
+		}
+	}
+	f.mu.Lock()
+	f.served, f.broken = served, broken
+	f.mu.Unlock()
+	return done
+}
+
+// warm starts the servers of all projects.
+func (d *daemon) warm() {
+	for _, p := range d.runtime.Projects() {
+		p.Warm()
+	}
+}
+
+// logProjects logs what has changed in projects. problems are those of the configuration.
+func logProjects(log *slog.Logger, changes []projectChange, problems config.Problems) {
+	for _, c := range changes {
+		switch c.what {
+		case "added":
+			log.Info("project added", "code", "project_added", "project", c.name, "servers", len(c.to.Config.Servers))
+		case "removed":
+			log.Info("project removed", "code", "project_removed", "project", c.name)
+		default:
+			logChanges(log.With("project", c.name), c.to.Config.Since(c.from), problems.In(c.name))
+		}
+	}
+}
+
+// projectsText says in sentences what has changed in projects, and which can't be used.
+func projectsText(changes []projectChange, broken []admin.BrokenProject) (text string) {
+	list := func(what string, names []string) {
+		if slices.Sort(names); len(names) > 0 {
+			text += " " + what + ": " + strings.Join(names, ", ") + "."
+		}
+	}
+	for _, what := range []string{"added", "removed", "changed"} {
+		var names []string
+		for _, c := range changes {
+			if c.what == what {
+				names = append(names, c.name)
+			}
+		}
+		list("Projects "+what, names)
+	}
+	var kept, away []string
+	for _, p := range broken {
+		if p.Serving {
+			kept = append(kept, p.Name)
+		} else {
+			away = append(away, p.Name)
+		}
+	}
+	list("Projects that stay as they were because of an error", kept)
+	list("Projects that are not served because of an error", away)
+	return text
+}
+
+// filesProjects returns the names of the projects whose secrets the configuration file may name.
+func filesProjects(s *config.Snapshot) []string {
+	names := []string{event.DefaultProject}
+	for _, p := range s.Projects {
+		names = append(names, p.Name)
+	}
+	return names
+}
