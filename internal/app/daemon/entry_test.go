@@ -45,7 +45,7 @@ func makeKey(t *testing.T, d *access.Desk, w access.Wish) (header []string, id s
 }
 
 // soon asks again until it holds, and returns how long that took.
-func soon(t *testing.T, what string, holds func() bool) time.Duration {
+func soon(t testing.TB, what string, holds func() bool) time.Duration {
 	t.Helper()
 	began := time.Now()
 	for !holds() {
