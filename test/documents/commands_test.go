@@ -74,6 +74,7 @@ var statuses = []struct {
 	{"dragoman backup ", 1},                             // nothing is stored yet
 	{"dragoman server requirements --db postgres:", 1},  // no such database is running
 	{"dragoman secrets set github", 1},                  // nobody types a value
+	{"dragoman people role ada none", 1},                // there is no project shop
 }
 
 // less has additional arguments for commands that would take long or ask without them, by the beginning

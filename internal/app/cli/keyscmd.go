@@ -75,8 +75,8 @@ Only the key goes to stdout, so that KEY=$(dragoman keys add ci) works.`,
 		Example: `  # Make a key that is good for 90 days.
   dragoman keys add ci
 
-  # Make one that acts for somebody who was invited, while that person may do it.
-  dragoman keys add laptop --owner ada
+  # Make one that acts for you; the name of a person makes one that acts for them.
+  dragoman keys add laptop --owner me
 
   # Make one that may only read issues, for a year.
   dragoman keys add triage --tool 'github/get_*' --tool 'github/list_*' --expires 365d`,

@@ -68,10 +68,10 @@ alone.
 
 Only the link goes to stdout.`,
 		Example: `  # Invite somebody who calls tools and sees the console.
-  dragoman people invite ada
+  dragoman people invite carol
 
-  # Invite an operator, who can't call tools, to another project.
-  dragoman people invite bob --role operator --project shop`,
+  # Invite an operator, who has no use of MCP endpoints.
+  dragoman people invite bob --role operator`,
 		Args:              c.oneArgument("the person's name", "dragoman people invite ada"),
 		RunE:              c.invite,
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -115,8 +115,8 @@ The change counts within a second, also in open pages and running sessions.`,
 		Example: `  # Let somebody call tools and operate servers.
   dragoman people role ada caller operator
 
-  # Take somebody out of a project.
-  dragoman people role bob none --project shop`,
+  # Take somebody out of the project.
+  dragoman people role bob none`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) < 2 || args[0] == "" {
 				return usagef("write them behind the command, as in `dragoman people role ada caller viewer`", "the person's name and a role are missing")
@@ -157,10 +157,10 @@ func newPeopleRemoveCommand(w *world) *cobra.Command {
 		Long: `Remove somebody: their roles in all projects, their sessions, and the API keys
 that act for them. To take somebody out of one project, use
 "dragoman people role".`,
-		Example: `  dragoman people remove ada
+		Example: `  dragoman people remove carol
 
   # Only take somebody out of a project.
-  dragoman people role ada none --project shop`,
+  dragoman people role bob none`,
 		Args:              c.oneArgument("the person's name", "dragoman people remove ada"),
 		RunE:              c.remove,
 		ValidArgsFunction: cobra.NoFileCompletions,
