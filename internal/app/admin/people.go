@@ -115,15 +115,14 @@ func (a *peopleAPI) readPeople(r *http.Request) (any, *Problem) {
 	if bad := a.closed(); bad != nil {
 		return nil, bad
 	}
-	now := a.safe.Store().Snapshot()
-	all := slices.DeleteFunc(now.People(), func(p store.Person) bool { return !a.shows(&p) })
+	all := slices.DeleteFunc(a.roster.People().All(), func(p store.Person) bool { return !a.shows(&p) })
 	p, bad := pageOf(r, all, func(p *store.Person) string { return strings.ToLower(p.Name) + "\x00" + p.ID })
 	if bad != nil {
 		return nil, bad
 	}
 	out := People{People: make([]Person, 0, len(p.items)), Total: len(all), Next: p.next}
 	for i := range p.items {
-		out.People = append(out.People, a.show(now, &p.items[i]))
+		out.People = append(out.People, a.show(&p.items[i]))
 	}
 	return out, nil
 }
@@ -176,7 +175,7 @@ func (a *peopleAPI) inviteAgain(r *http.Request) (NewInvitation, *Problem) {
 
 func (a *peopleAPI) invitation(base, token string, p *store.Person) NewInvitation {
 	return NewInvitation{
-		Person: a.show(a.safe.Store().Snapshot(), p), Link: base + InvitationPath + "?" + InvitationQuery + "=" + url.QueryEscape(token), Expires: p.Open.Until.UTC(), Note: a.note(),
+		Person: a.show(p), Link: base + InvitationPath + "?" + InvitationQuery + "=" + url.QueryEscape(token), Expires: p.Open.Until.UTC(), Note: a.note(),
 	}
 }
 
@@ -198,11 +197,7 @@ func (a *peopleAPI) setRoles(r *http.Request, q RolesRequest) (Person, *Problem)
 	if err != nil {
 		return Person{}, a.problem(err)
 	}
-	now := a.safe.Store().Snapshot()
-	if x, ok := now.Person(p.ID); ok {
-		p = x
-	}
-	return a.show(now, &p), nil
+	return a.show(a.now(&p)), nil
 }
 
 // signOut answers POST /people/{name}/sign-out.
@@ -215,11 +210,15 @@ func (a *peopleAPI) signOut(r *http.Request) (SignedOut, *Problem) {
 	if err != nil {
 		return SignedOut{}, a.problem(err)
 	}
-	now := a.safe.Store().Snapshot()
-	if x, ok := now.Person(p.ID); ok {
-		p = x
+	return SignedOut{a.show(a.now(&p)), n}, nil
+}
+
+// now returns a person as a change has left them.
+func (a *peopleAPI) now(p *store.Person) *store.Person {
+	if x, ok := a.roster.People().Find(p.ID); ok {
+		return &x
 	}
-	return SignedOut{a.show(now, &p), n}, nil
+	return p
 }
 
 // removePerson answers DELETE /people/{name}. The route is one of the process, so the sender is an admin of
@@ -233,7 +232,7 @@ func (a *peopleAPI) removePerson(r *http.Request) (Person, *Problem) {
 	if bad != nil {
 		return Person{}, bad
 	}
-	out := a.show(a.safe.Store().Snapshot(), &p)
+	out := a.show(&p)
 	if err := a.roster.Remove(r.Context(), who.Subject, p.ID); err != nil {
 		return Person{}, a.problem(err)
 	}
@@ -247,10 +246,7 @@ func (a *peopleAPI) named(r *http.Request) (store.Person, *Problem) {
 
 // person returns the person with a name or an id.
 func (a *house) person(name string) (store.Person, *Problem) {
-	if p, ok := a.roster.People().Named(name); ok {
-		return p, nil
-	}
-	if p, ok := a.safe.Store().Snapshot().Person(name); ok {
+	if p, ok := a.roster.People().Find(name); ok {
 		return p, nil
 	}
 	return store.Person{}, noPerson()
@@ -326,7 +322,7 @@ func (a *peopleAPI) problem(err error) *Problem {
 }
 
 // show returns a person as the admins of the project may see them.
-func (a *peopleAPI) show(now *store.Snapshot, p *store.Person) Person {
+func (a *peopleAPI) show(p *store.Person) Person {
 	out := Person{ID: p.ID, Name: p.Name, Roles: []PersonRoles{}, Added: p.Added.UTC(), By: a.nameOf(p.Actor)}
 	for _, project := range slices.Sorted(maps.Keys(p.Roles)) {
 		if a.project.name() != event.DefaultProject && project != a.project.name() {
@@ -341,12 +337,6 @@ func (a *peopleAPI) show(now *store.Snapshot, p *store.Person) Person {
 	if until := p.Open.Until.UTC(); p.Open.Sum != nil && time.Now().Before(until) {
 		out.Invited = &until
 	}
-	for _, s := range now.Sessions() {
-		if s.Person != p.ID || !time.Now().Before(s.Until) {
-			continue
-		}
-		out.Sessions++
-		out.Seen = max(out.Seen, s.Seen)
-	}
+	out.Sessions, out.Seen = a.roster.People().Sessions(p.ID)
 	return out
 }

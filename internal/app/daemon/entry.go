@@ -20,6 +20,7 @@ type entry struct {
 	roster *access.Roster
 	log    *slog.Logger
 	turn   chan struct{} // a lock: contains one value while update runs
+	forged int           // the rows about people that others have written; has the lock turn
 }
 
 // Refused is the error of a Serve that would let in nobody, or everybody.
@@ -67,10 +68,13 @@ func (e *entry) update(ctx context.Context) (*access.Keys, error) {
 	if err != nil {
 		return nil, err
 	}
-	before := e.gate.Keys().Forged()
+	before, people := e.gate.Keys().Forged(), e.forged
 	e.gate.Use(keys)
 	if n := keys.Forged(); n > before {
 		e.log.Warn("the database has API keys that dragoman hasn't made", "keys", n)
+	}
+	if e.forged = e.roster.People().Forged(); e.forged > people {
+		e.log.Warn("the database has people or roles that dragoman hasn't made", "rows", e.forged)
 	}
 	return keys, nil
 }

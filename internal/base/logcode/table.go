@@ -123,6 +123,7 @@ var table = []Entry{
 	// Messages about the whole process.
 	{"open_to_network", "other machines can use every tool without credentials", "Other machines can reach the address that we listen on, and clients need no credentials."},
 	{"keys_unreadable", "the API keys could not be read, so nobody can come in with one", "The [API keys](access.md) of the store can't be used, so clients with one are refused. `cause` says why."},
+	{"people_forged", "the database has people or roles that dragoman hasn't made", "Somebody else has written or changed that many rows about [people](access.md#people), their roles, invitations or sessions. They count for nothing. If it wasn't you, change the database's password, and look at `dragoman people`."},
 	{"keys_forged", "the database has API keys that dragoman hasn't made", "Somebody else has written or changed that many rows of [API keys](access.md). They open nothing. If it wasn't you, change the database's password; revoke the keys and make new ones."},
 	{"out_of_files", "no free file descriptors: servers cannot be started or connected to; raise the limit of open files (ulimit -n)", "There are no free file descriptors."},
 	{"out_of_files", "no free file descriptors: new connections wait; raise the limit of open files (ulimit -n)", ""},

@@ -1,6 +1,7 @@
 package access
 
 import (
+	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
@@ -20,6 +21,7 @@ type People struct {
 	sessions map[sum]*guest
 	seats    map[string]*guest
 	links    map[sum]*store.Person // those with an invitation
+	forged   int                   // see Forged
 }
 
 type sum = [sha256.Size]byte
@@ -30,12 +32,12 @@ type guest struct {
 	who identity.Principal
 }
 
-// peopleMACs are the keys for the sums of people's secrets. They differ from each other and from that of the API
-// keys, so that nobody can turn a row of one kind into a row of another.
-type peopleMACs struct{ sessions, links MACKey }
+// peopleMACs are the keys for the sums of people's secrets, and for the signatures of their rows. They differ from
+// each other and from that of the API keys, so that nobody can turn a row of one kind into a row of another.
+type peopleMACs struct{ sessions, links, rows MACKey }
 
 func newPeopleMACs(k MACKey) (m peopleMACs) {
-	for use, into := range map[string]*MACKey{"sessions of people": &m.sessions, "invitations of people": &m.links} {
+	for use, into := range map[string]*MACKey{"sessions of people": &m.sessions, "invitations of people": &m.links, "rows of people": &m.rows} {
 		h := hmac.New(sha256.New, k[:])
 		_, _ = h.Write([]byte(use)) // never fails
 		h.Sum(into[:0])
@@ -43,24 +45,101 @@ func newPeopleMACs(k MACKey) (m peopleMACs) {
 	return m
 }
 
-// newPeople returns the people of a snapshot. Sessions and invitations that aren't ours are left out.
+// newPeople returns the people of a snapshot. It leaves out what we haven't signed: people, roles, invitations and
+// sessions that somebody has written into the database.
 func newPeople(m peopleMACs, s *store.Snapshot) *People {
 	p := &People{macs: m, known: map[string]*store.Person{}, sessions: map[sum]*guest{}, seats: map[string]*guest{}, links: map[sum]*store.Person{}}
 	for _, x := range s.People() {
-		p.known[store.PersonSubject+x.ID] = &x
-		if len(x.Open.Sum) == len(sum{}) {
-			p.links[sum(x.Open.Sum)] = &x
+		if !hmac.Equal(x.Sum, m.ofPerson(x.ID, x.Name)) {
+			p.forged++
+			continue
 		}
+		roles := x.Roles
+		x.Roles = map[string][]identity.Role{}
+		for project, list := range roles {
+			if hmac.Equal(x.Sums[project], m.ofRoles(x.ID, project, list)) {
+				x.Roles[project] = list
+			} else {
+				p.forged++
+			}
+		}
+		if first, ok := signedSum(x.Open.Sum, m.ofInvitation(x.ID, &x.Open)); ok {
+			p.links[first] = &x
+		} else if x.Open.Sum != nil {
+			p.forged++
+			x.Open = store.Invitation{}
+		}
+		p.known[store.PersonSubject+x.ID] = &x
 	}
 	for _, x := range s.Sessions() {
 		subject := store.PersonSubject + x.Person
-		if p.known[subject] == nil || len(x.Sum) != len(sum{}) {
+		first, ok := signedSum(x.Sum, m.ofSession(&x))
+		if !ok || p.known[subject] == nil {
+			p.forged++
 			continue
 		}
 		g := &guest{x, identity.Principal{Subject: subject, Seat: "s:" + x.ID, Via: "link", Until: x.Until}}
-		p.sessions[sum(x.Sum)], p.seats[g.who.Seat] = g, g
+		p.sessions[first], p.seats[g.who.Seat] = g, g
 	}
 	return p
+}
+
+// Forged returns how many rows about people somebody else has written into the database.
+func (p *People) Forged() int { return p.forged }
+
+// All returns all people, sorted by name.
+func (p *People) All() []store.Person {
+	all := make([]store.Person, 0, len(p.known))
+	for _, x := range p.known {
+		all = append(all, *x)
+	}
+	slices.SortFunc(all, func(a, b store.Person) int {
+		return cmp.Or(cmp.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name)), cmp.Compare(a.ID, b.ID))
+	})
+	return all
+}
+
+// Sessions returns the number of sessions of the person with an id that have not ended, and the day on which one of
+// them was last used, such as 2026-12-01.
+func (p *People) Sessions(id string) (n int, seen string) {
+	for _, g := range p.seats {
+		if g.Person == id && time.Now().Before(g.Until) {
+			n, seen = n+1, max(seen, g.Seen)
+		}
+	}
+	return n, seen
+}
+
+// The signatures of rows are like those of keys; see sign.go. That of a session or an invitation stands behind the
+// sum of its secret.
+
+func (m *peopleMACs) ofPerson(id, name string) []byte { return m.rows.over("person", id, name) }
+
+func (m *peopleMACs) ofRoles(id, project string, roles []identity.Role) []byte {
+	parts := []string{"roles", id, project}
+	for _, r := range roles {
+		parts = append(parts, r.String())
+	}
+	return m.rows.over(parts...)
+}
+
+func (m *peopleMACs) ofInvitation(id string, x *store.Invitation) []byte {
+	return m.rows.over("invitation", id, string(firstSum(x.Sum)), x.Project, moment(x.Until))
+}
+
+func (m *peopleMACs) ofSession(x *store.Session) []byte {
+	return m.rows.over("session", x.ID, x.Person, string(firstSum(x.Sum)), moment(x.Until))
+}
+
+// firstSum returns the sum of the secret, with which the sum of a row begins.
+func firstSum(all []byte) []byte { return all[:min(len(all), len(sum{}))] }
+
+// signedSum returns the sum of the secret from that of a row, if the rest is the signature.
+func signedSum(all, signature []byte) (first sum, ok bool) {
+	if len(all) != len(sum{})+len(signature) || !hmac.Equal(all[len(sum{}):], signature) {
+		return sum{}, false
+	}
+	return sum(all[:len(sum{})]), true
 }
 
 // Any reports whether anybody was invited.
@@ -74,12 +153,15 @@ func (p *People) Name(subject string) string {
 	return subject
 }
 
-// Named returns the person with a name, in which case doesn't count.
-func (p *People) Named(name string) (store.Person, bool) {
+// Find returns the person with a name, in which case doesn't count, or with an id.
+func (p *People) Find(name string) (store.Person, bool) {
 	for _, x := range p.known {
 		if strings.EqualFold(x.Name, name) {
 			return *x, true
 		}
+	}
+	if x := p.known[store.PersonSubject+name]; x != nil {
+		return *x, true
 	}
 	return store.Person{}, false
 }

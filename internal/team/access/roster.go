@@ -104,40 +104,42 @@ func (r *Roster) Invite(ctx context.Context, actor, name, project string, roles 
 		return "", store.Person{}, Mistake("a person is invited to a project, with at least one role")
 	}
 	id := NewID().String()
-	token, err = r.link(ctx, actor, id, project, func(t *store.Tx) (bool, error) {
-		free, err := t.AddPerson(id, name)
+	token, err = r.link(ctx, actor, id, project, func(t *store.Tx, m *peopleMACs) (bool, error) {
+		free, err := t.AddPerson(id, name, m.ofPerson(id, name))
 		if err == nil && !free {
 			err = ErrNameTaken
 		}
 		if err != nil {
 			return false, err
 		}
-		return t.SetRoles(id, project, roles)
+		return t.SetRoles(id, project, roles, m.ofRoles(id, project, roles))
 	})
-	p, _ = r.desk.safe.Store().Snapshot().Person(id)
+	p, _ = r.People().Find(id)
 	return token, p, err
 }
 
 // Link makes another invitation for a person, for another browser or after the session has ended. It replaces
 // one that is still open.
 func (r *Roster) Link(ctx context.Context, actor, id, project string) (token string, p store.Person, err error) {
-	token, err = r.link(ctx, actor, id, project, func(*store.Tx) (bool, error) { return true, nil })
-	p, _ = r.desk.safe.Store().Snapshot().Person(id)
+	token, err = r.link(ctx, actor, id, project, func(*store.Tx, *peopleMACs) (bool, error) { return true, nil })
+	p, _ = r.People().Find(id)
 	return token, p, err
 }
 
-func (r *Roster) link(ctx context.Context, actor, id, project string, before func(*store.Tx) (bool, error)) (token string, err error) {
+func (r *Roster) link(ctx context.Context, actor, id, project string, before func(*store.Tx, *peopleMACs) (bool, error)) (token string, err error) {
 	mac, err := r.desk.mac(ctx, actor)
 	if err != nil {
 		return "", err
 	}
 	macs, secret := newPeopleMACs(mac), NewSecret()
 	s := macs.links.Sum(&secret)
+	x := store.Invitation{Sum: s[:], Project: project, Until: after(InvitationLife)}
+	x.Sum = append(x.Sum, macs.ofInvitation(id, &x)...)
 	err = r.change(ctx, actor, func(t *store.Tx) (bool, error) {
-		if there, err := before(t); !there || err != nil {
+		if there, err := before(t, &macs); !there || err != nil {
 			return there, err
 		}
-		return t.Invite(id, store.Invitation{Sum: s[:], Project: project, Until: after(InvitationLife)})
+		return t.Invite(id, x)
 	})
 	if err != nil {
 		return "", err
@@ -154,9 +156,11 @@ func (r *Roster) Accept(ctx context.Context, token string) (session string, err 
 		return "", ErrNoLink
 	}
 	secret := NewSecret()
-	s := p.macs.sessions.Sum(&secret)
+	sum := p.macs.sessions.Sum(&secret)
+	s := store.Session{ID: NewID().String(), Sum: sum[:], Person: x.ID, Until: after(SessionLife)}
+	s.Sum = append(s.Sum, p.macs.ofSession(&s)...)
 	err = r.change(ctx, store.PersonSubject+x.ID, func(t *store.Tx) (bool, error) {
-		ok, err := t.Accept(x.Open.Sum, store.Session{ID: NewID().String(), Sum: s[:], Person: x.ID, Until: after(SessionLife)})
+		ok, err := t.Accept(x.Open.Sum, s)
 		if err == nil && !ok {
 			err = ErrNoLink
 		}
@@ -170,7 +174,14 @@ func (r *Roster) Accept(ctx context.Context, token string) (session string, err 
 
 // SetRoles replaces the roles of a person in a project; none takes the person out of it.
 func (r *Roster) SetRoles(ctx context.Context, actor, id, project string, roles []identity.Role) error {
-	return r.change(ctx, actor, func(t *store.Tx) (bool, error) { return t.SetRoles(id, project, roles) })
+	mac, err := r.desk.mac(ctx, actor)
+	if err != nil {
+		return err
+	}
+	macs := newPeopleMACs(mac)
+	return r.change(ctx, actor, func(t *store.Tx) (bool, error) {
+		return t.SetRoles(id, project, roles, macs.ofRoles(id, project, roles))
+	})
 }
 
 // Remove removes a person with their roles, sessions and keys.

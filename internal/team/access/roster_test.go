@@ -169,38 +169,102 @@ func TestRoster(t *testing.T) {
 	}
 }
 
-// TestTA08WrittenSessions writes sessions into the database, with sums that somebody could know: those of API keys
-// and of invitations.
-func TestTA08WrittenSessions(t *testing.T) {
-	where := filepath.Join(t.TempDir(), "dragoman.db")
-	r, desk, gate := house(t, where)
-	token, p, err := r.Invite(t.Context(), "local", "ada", "shop", []identity.Role{identity.Admin})
-	if err != nil {
-		t.Fatal(err)
+// TestTA08WrittenPeople checks that Eve, who has an account, an API key and the database, gets nothing out of rows that
+// she writes or moves: not another role, person or project, nor a longer life. Bob's rows stay good.
+func TestTA08WrittenPeople(t *testing.T) {
+	later := time.Now().Add(365 * 24 * time.Hour).Truncate(time.Second)
+	type rows struct {
+		eve, bob store.Person
+		session  store.Session // eve's
+		key      store.Key
 	}
-	text, k, err := desk.Make(t.Context(), "local", Wish{Name: "eve", Project: "shop", Role: identity.Caller})
-	if err != nil {
-		t.Fatal(err)
-	}
-	db := desk.safe.Store()
-	for _, s := range [][]byte{p.Open.Sum, secretSum(k.Sum)} {
-		err := db.Write(t.Context(), "eve", func(t *store.Tx) error {
-			if _, err := t.Invite(p.ID, store.Invitation{Sum: s, Project: "shop", Until: time.Now().Add(time.Hour)}); err != nil {
-				return err
-			}
-			_, err := t.Accept(s, store.Session{ID: NewID().String(), Sum: s, Person: p.ID, Until: time.Now().Add(time.Hour)})
+	yes := func(_ bool, err error) error { return err }
+	// begin begins a session with an invitation of Eve's own.
+	begin := func(x *store.Tx, s store.Session) error {
+		sum := []byte("eve's own")
+		if _, err := x.Invite(s.Person, store.Invitation{Sum: sum, Project: "shop", Until: later}); err != nil {
 			return err
-		})
+		}
+		return yes(x.Accept(sum, s))
+	}
+	for name, write := range map[string]func(x *store.Tx, r *rows) error{
+		"nothing": func(*store.Tx, *rows) error { return nil },
+		"a role": func(x *store.Tx, r *rows) error {
+			return yes(x.SetRoles(r.eve.ID, "shop", []identity.Role{identity.Admin}, r.eve.Sums["shop"]))
+		},
+		"a project": func(x *store.Tx, r *rows) error {
+			return yes(x.SetRoles(r.eve.ID, "default", r.eve.Roles["shop"], r.eve.Sums["shop"]))
+		},
+		"bob's role": func(x *store.Tx, r *rows) error {
+			return yes(x.SetRoles(r.eve.ID, "shop", r.bob.Roles["shop"], r.bob.Sums["shop"]))
+		},
+		"an unsigned role": func(x *store.Tx, r *rows) error {
+			return yes(x.SetRoles(r.eve.ID, "shop", []identity.Role{identity.Admin}, nil))
+		},
+		"bob's session": func(x *store.Tx, r *rows) error {
+			r.session.Person = r.bob.ID
+			return errors.Join(yes(x.EndSession(r.eve.ID, r.session.ID)), begin(x, r.session))
+		},
+		"a longer session": func(x *store.Tx, r *rows) error {
+			r.session.Until = later
+			return errors.Join(yes(x.EndSession(r.eve.ID, r.session.ID)), begin(x, r.session))
+		},
+		"a session of her key": func(x *store.Tx, r *rows) error {
+			r.session.Sum = r.key.Sum
+			return errors.Join(yes(x.EndSession(r.eve.ID, r.session.ID)), begin(x, r.session))
+		},
+		"an invitation of bob": func(x *store.Tx, r *rows) error {
+			r.eve.Open.Until = later
+			return yes(x.Invite(r.bob.ID, r.eve.Open))
+		},
+		"her name on another id": func(x *store.Tx, r *rows) error { return yes(x.AddPerson("another", "Eve 2", r.eve.Sum)) },
+	} {
+		r, desk, gate := house(t, filepath.Join(t.TempDir(), "dragoman.db"))
+		join := func(name string, role identity.Role) (session string, p store.Person) {
+			token, p, err := r.Invite(t.Context(), "local", name, "shop", []identity.Role{role})
+			if err == nil {
+				session, err = r.Accept(t.Context(), token)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			return session, p
+		}
+		bobs, bob := join("bob", identity.Admin)
+		eves, eve := join("eve", identity.Viewer)
+		token, eve, err := r.Link(t.Context(), "local", eve.ID, "shop")
 		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	if err := r.Refresh(t.Context()); err != nil || len(gate.people.Load().sessions) != 2 {
-		t.Fatal(err)
-	}
-	for name, secret := range map[string]string{"the key": text, "the key's secret": text[secretAt : secretAt+textSize], "the invitation": token} {
-		if gate.people.Load().Session(secret, time.Now()) != nil {
-			t.Errorf("%s is a session", name)
+		text, key, err := desk.Make(t.Context(), "local", Wish{Name: "eve", Project: "shop", Role: identity.Caller})
+		if err != nil {
+			t.Fatal(err)
+		}
+		was := rows{eve, bob, gate.people.Load().seats[gate.people.Load().Session(eves, time.Now()).Seat].Session, key}
+		if err := desk.safe.Store().Write(t.Context(), "eve", func(x *store.Tx) error { return write(x, &was) }); err != nil {
+			t.Fatal(name, err)
+		}
+		if err := r.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		now := gate.people.Load()
+		if forged := now.Forged() > 0; forged == (name == "nothing") {
+			t.Errorf("%s: %d forged rows", name, now.Forged())
+		}
+		for _, secret := range []string{eves, token, text, text[secretAt : secretAt+textSize]} {
+			who := now.Session(secret, time.Now())
+			if who != nil && (who.Subject != "p:"+eve.ID || who.Until.After(later.Add(-24*time.Hour))) {
+				t.Errorf("%s: eve is %+v", name, who)
+			}
+			if roles := append(gate.Roles(who, "shop"), gate.Roles(who, "default")...); len(roles) > 1 || len(roles) == 1 && roles[0] != identity.Viewer {
+				t.Errorf("%s: eve has the roles %v", name, roles)
+			}
+		}
+		if p, ok := now.Invited(token, time.Now()); ok && p.ID != eve.ID {
+			t.Errorf("%s: eve's link is %s's", name, p.Name)
+		}
+		if who := now.Session(bobs, time.Now()); who == nil || !slices.Equal(gate.Roles(who, "shop"), []identity.Role{identity.Admin}) {
+			t.Errorf("%s: bob is out", name)
 		}
 	}
 }

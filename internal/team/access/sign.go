@@ -31,11 +31,16 @@ func secretSum(sum []byte) []byte { return sum[:sha256.Size] }
 // people know the author of something. It is
 // never the HMAC of a secret, whose text is shorter than this one.
 func (m *MACKey) signature(k *store.Key) []byte {
-	h := hmac.New(sha256.New, m[:])
-	for _, part := range [...]string{
+	return m.over(
 		"the row of an API key, version 1", k.ID, k.Name, string(secretSum(k.Sum)), string(k.OldSum), moment(k.OldUntil), k.Owner, k.Project,
 		strings.Join(k.Servers, "\n"), strings.Join(k.Tools, "\n"), k.Role.String(), moment(k.Until),
-	} {
+	)
+}
+
+// over returns the HMAC-SHA-256 of some texts, each with its length.
+func (m *MACKey) over(parts ...string) []byte {
+	h := hmac.New(sha256.New, m[:])
+	for _, part := range parts {
 		h.Write(binary.AppendUvarint(nil, uint64(len(part))))
 		h.Write([]byte(part))
 	}

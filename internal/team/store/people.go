@@ -23,6 +23,8 @@ type Person struct {
 	ID    string
 	Name  string                     // unique, also if case is ignored
 	Roles map[string][]identity.Role // by project; a project in which the person has none is left out
+	Sum   []byte                     // by which package access knows that it has made the person
+	Sums  map[string][]byte          // the same for the roles, by project
 	// Open is the invitation that the person can still use, if its Sum isn't nil. It may have expired.
 	Open Invitation
 
@@ -53,25 +55,25 @@ func (s *Snapshot) People() []Person {
 }
 
 // AddPerson adds a person, whose id must be new, without roles. It reports whether the name was free.
-func (t *Tx) AddPerson(id, name string) (bool, error) {
+func (t *Tx) AddPerson(id, name string, sum []byte) (bool, error) {
 	folded := strings.ToLower(name)
 	if n, err := t.t.Count("FROM people WHERE folded = ?", folded); err != nil || n > 0 {
 		return false, err
 	}
-	if err := t.t.Exec("INSERT INTO people (id, name, folded, added, actor) VALUES (?, ?, ?, ?, ?)", id, name, folded, t.t.Now, t.actor); err != nil {
+	if err := t.t.Exec("INSERT INTO people (id, name, folded, sum, added, actor) VALUES (?, ?, ?, ?, ?, ?)", id, name, folded, nonNil(sum), t.t.Now, t.actor); err != nil {
 		return false, err
 	}
 	return true, t.did("added", personKind, id)
 }
 
 // SetRoles replaces the roles of a person in a project, and reports whether there is such a person.
-func (t *Tx) SetRoles(person, project string, roles []identity.Role) (bool, error) {
+func (t *Tx) SetRoles(person, project string, roles []identity.Role, sum []byte) (bool, error) {
 	if is, err := t.isPerson(person); !is || err != nil {
 		return false, err
 	}
 	err := t.t.Exec("DELETE FROM roles WHERE person = ? AND project = ?", person, project)
 	if err == nil && len(roles) > 0 {
-		err = t.t.Exec("INSERT INTO roles (person, project, roles) VALUES (?, ?, ?)", person, project, rolesText(roles))
+		err = t.t.Exec("INSERT INTO roles (person, project, roles, sum) VALUES (?, ?, ?, ?)", person, project, rolesText(roles), nonNil(sum))
 	}
 	if err != nil {
 		return false, err
@@ -150,22 +152,24 @@ func (t *Tx) isPerson(id string) (bool, error) {
 func readPeople(t *sqldb.Tx, into *Snapshot) error {
 	into.people = map[string]Person{}
 	err := t.Each(func(scan func(...any) error) error {
-		x := Person{Roles: map[string][]identity.Role{}}
+		x := Person{Roles: map[string][]identity.Role{}, Sums: map[string][]byte{}}
 		var added string
-		err := scan(&x.ID, &x.Name, &added, &x.Actor)
+		err := scan(&x.ID, &x.Name, &x.Sum, &added, &x.Actor)
 		if err == nil {
 			x.Added, err = moment(added)
 		}
 		into.people[x.ID] = x
 		return err
-	}, "SELECT id, name, added, actor FROM people")
+	}, "SELECT id, name, sum, added, actor FROM people")
 	if err != nil {
 		return err
 	}
 	err = t.Each(func(scan func(...any) error) error {
 		var person, project, roles string
-		err := scan(&person, &project, &roles)
+		var sum []byte
+		err := scan(&person, &project, &roles, &sum)
 		if x, ok := into.people[person]; ok && err == nil {
+			x.Sums[project] = sum
 			for _, name := range strings.Fields(roles) {
 				if r, ok := identity.RoleOf(name); ok { // a role of a newer version is none
 					x.Roles[project] = append(x.Roles[project], r)
@@ -173,7 +177,7 @@ func readPeople(t *sqldb.Tx, into *Snapshot) error {
 			}
 		}
 		return err
-	}, "SELECT person, project, roles FROM roles")
+	}, "SELECT person, project, roles, sum FROM roles")
 	if err != nil {
 		return err
 	}

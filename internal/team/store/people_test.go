@@ -66,17 +66,17 @@ func TestPeople(t *testing.T) {
 			want   string
 			acts   []string // without the actor, the newest first
 		}{
-			{func(t *Tx) error { return yes(t.AddPerson("2", "Bob")) }, "Bob", []string{"added person:2"}},
+			{func(t *Tx) error { return yes(t.AddPerson("2", "Bob", []byte("2"))) }, "Bob", []string{"added person:2"}},
 			{func(t *Tx) error {
-				return yes(t.SetRoles("2", "default", []identity.Role{identity.Caller, identity.Viewer}))
+				return yes(t.SetRoles("2", "default", []identity.Role{identity.Caller, identity.Viewer}, []byte("2")))
 			}, bob, []string{"set roles caller viewer person:2/default"}},
 			{invite("2", "x", later), bob + " invited to shop by local with x", []string{"invited person:2/shop"}},
 			{func(t *Tx) error { return yes(t.Accept([]byte("x"), session("2", "b", later))) }, bob + bobs, []string{"began session:2/b", "accepted an invitation person:2"}},
-			{func(t *Tx) error { return yes(t.AddPerson("1", "ada")) }, "ada; " + bob + bobs, []string{"added person:1"}},
-			{func(t *Tx) error { return no(t.AddPerson("3", "ADA")) }, "ada; " + bob + bobs, nil},
-			{func(t *Tx) error { return no(t.SetRoles("3", "shop", []identity.Role{identity.Admin})) }, "ada; " + bob + bobs, nil},
+			{func(t *Tx) error { return yes(t.AddPerson("1", "ada", []byte("1"))) }, "ada; " + bob + bobs, []string{"added person:1"}},
+			{func(t *Tx) error { return no(t.AddPerson("3", "ADA", []byte("3"))) }, "ada; " + bob + bobs, nil},
+			{func(t *Tx) error { return no(t.SetRoles("3", "shop", []identity.Role{identity.Admin}, []byte("3"))) }, "ada; " + bob + bobs, nil},
 			{func(t *Tx) error { return no(t.Invite("3", Invitation{Sum: []byte("y")})) }, "ada; " + bob + bobs, nil},
-			{func(t *Tx) error { return yes(t.SetRoles("1", "shop", []identity.Role{identity.Admin})) }, "ada shop[admin]; " + bob + bobs, []string{"set roles admin person:1/shop"}},
+			{func(t *Tx) error { return yes(t.SetRoles("1", "shop", []identity.Role{identity.Admin}, []byte("1"))) }, "ada shop[admin]; " + bob + bobs, []string{"set roles admin person:1/shop"}},
 			{invite("1", "old", later), "ada shop[admin] invited to shop by local with old; " + bob + bobs, []string{"invited person:1/shop"}},
 			{invite("1", "late", past), "ada shop[admin] invited to shop by local with late; " + bob + bobs, []string{"invited person:1/shop"}},
 			{func(t *Tx) error { return no(t.Accept([]byte("old"), session("1", "a", later))) }, "ada shop[admin] invited to shop by local with late; " + bob + bobs, nil},
@@ -98,11 +98,11 @@ func TestPeople(t *testing.T) {
 			{func(t *Tx) error {
 				return t.AddKey(Key{ID: "1123456789ab", Name: "his", Sum: []byte{1}, Owner: "p:2", Project: "shop", Role: identity.Caller})
 			}, "ada shop[admin]; " + bob + bobs + "; key hers; key his", []string{"made key:shop/1123456789ab"}},
-			{func(t *Tx) error { return yes(t.SetRoles("1", "shop", nil)) }, "ada; " + bob + bobs + "; key hers; key his", []string{"set roles none person:1/shop"}},
+			{func(t *Tx) error { return yes(t.SetRoles("1", "shop", nil, []byte("1"))) }, "ada; " + bob + bobs + "; key hers; key his", []string{"set roles none person:1/shop"}},
 			{invite("1", "5", later), "ada invited to shop by local with 5; " + bob + bobs + "; key hers; key his", []string{"invited person:1/shop"}},
 			{func(t *Tx) error { return yes(t.RemovePerson("1")) }, bob + bobs + "; key his", []string{"removed person:1", "revoked key:shop/0123456789ab", "signed out person:1"}},
 			{func(t *Tx) error { return no(t.RemovePerson("1")) }, bob + bobs + "; key his", nil},
-			{func(t *Tx) error { return yes(t.AddPerson("4", "Ada")) }, "Ada; " + bob + bobs + "; key his", []string{"added person:4"}},
+			{func(t *Tx) error { return yes(t.AddPerson("4", "Ada", []byte("4"))) }, "Ada; " + bob + bobs + "; key his", []string{"added person:4"}},
 		} {
 			before := actsOf(t, s)
 			if err := s.Write(t.Context(), "local", c.change); err != nil {
@@ -124,7 +124,7 @@ func TestPeople(t *testing.T) {
 		if got, want := peopleOf(other.Snapshot()), peopleOf(s.Snapshot()); got != want {
 			t.Errorf("another store has %s, want %s", got, want)
 		}
-		if x, ok := other.Snapshot().Person("2"); !ok || x.Name != "Bob" || x.Actor != "local" || time.Since(x.Added) > time.Hour {
+		if x, ok := other.Snapshot().Person("2"); !ok || x.Name != "Bob" || string(x.Sum) != "2" || string(x.Sums["default"]) != "2" || x.Actor != "local" || time.Since(x.Added) > time.Hour {
 			t.Errorf("Bob is %+v", x)
 		}
 		if x := other.Snapshot().Sessions(); len(x) != 1 || !x[0].Until.Equal(later) || x[0].Seen != time.Now().UTC().Format(time.DateOnly) {

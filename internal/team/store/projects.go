@@ -122,7 +122,7 @@ func (t *Tx) endAllOf(project string) (gone Gone, err error) {
 		return gone, err
 	}
 	for _, id := range people {
-		if _, err := t.SetRoles(id, project, nil); err != nil {
+		if _, err := t.SetRoles(id, project, nil, nil); err != nil {
 			return gone, err
 		}
 	}

@@ -19,7 +19,7 @@ func TestProjects(t *testing.T) {
 	both(t, func(t *testing.T, o Options) {
 		s := open(t, o)
 		err := s.Write(t.Context(), "ada", func(t *Tx) error {
-			_, err := t.AddPerson("bo", "Bo")
+			_, err := t.AddPerson("bo", "Bo", nil)
 			return err
 		})
 		if err != nil {
@@ -27,7 +27,7 @@ func TestProjects(t *testing.T) {
 		}
 		for _, project := range []string{"shop", "other", "default"} {
 			err := s.Write(t.Context(), "ada", func(t *Tx) error {
-				_, err := t.SetRoles("bo", project, []identity.Role{identity.Caller, identity.Viewer})
+				_, err := t.SetRoles("bo", project, []identity.Role{identity.Caller, identity.Viewer}, nil)
 				return err
 			})
 			if err != nil {

@@ -2,6 +2,7 @@ CREATE TABLE people (
 	id TEXT PRIMARY KEY,
 	name TEXT NOT NULL,
 	folded TEXT NOT NULL UNIQUE,
+	sum BYTEA NOT NULL,
 	added TEXT NOT NULL,
 	actor TEXT NOT NULL
 );
@@ -11,6 +12,7 @@ CREATE TABLE roles (
 	person TEXT NOT NULL,
 	project TEXT NOT NULL,
 	roles TEXT NOT NULL,
+	sum BYTEA NOT NULL,
 	PRIMARY KEY (person, project)
 );
 
