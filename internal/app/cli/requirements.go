@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/server/requirements"
 	"github.com/dragoman-mcp/dragoman/internal/server/requirements/store"
 )
@@ -85,7 +86,11 @@ func (c *requirementsCommand) run(cmd *cobra.Command, _ []string) error {
 			c.status.Printf("the database has items already, so the example is not added")
 		}
 	}
-	server, err := requirements.New(cmd.Context(), requirements.Options{Store: s, Version: version()})
+	var vouchers identity.VoucherKey
+	if text, ok := c.env(identity.VoucherVariable); ok {
+		vouchers = identity.ParseVoucherKey(text)
+	}
+	server, err := requirements.New(cmd.Context(), requirements.Options{Store: s, Version: version(), Vouchers: vouchers})
 	if err != nil {
 		return storeError(err)
 	}

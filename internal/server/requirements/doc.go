@@ -10,11 +10,12 @@
 // database for new changes twice a second, so that subscribers also learn of changes that other
 // processes make.
 //
+// If Dragoman says who sends a call (see [identity.Voucher]), that's who has written what.
+//
 // The size of each result is limited, and an incomplete result says how to get the rest. A tool
 // that fails returns a sentence with the next step. If the database does not answer, the handshake
 // succeeds without instructions.
 //
-// The package does not import Dragoman's transports and conversations, and only package cli imports
-// it. Server is safe for concurrent use. Serve returns when its input or its context ends. Close
-// waits for the goroutines of the server.
+// Only package cli imports this package. Server is safe for concurrent use. Serve returns when its
+// input or its context ends. Close waits for the goroutines of the server.
 package requirements

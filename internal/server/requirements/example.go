@@ -65,11 +65,11 @@ var exampleRelations = []store.Relation{
 }
 
 var exampleComments = []store.Comment{
-	{Item: "AC-004", Author: "Ines", Text: "The load test of 12 November took 7.2 s. The mail gateway waits for a virus scan."},
-	{Item: "AC-004", Author: "Tom", Text: "With CalDAV it takes 1.1 s. Shall we accept mail as the slow way?"},
-	{Item: "REQ-008", Author: "Ines", Text: "The security team wants a sign-in for everything. See REQ-013."},
-	{Item: "US-006", Author: "Fatima", Text: "15 minutes come from the survey of the facility team."},
-	{Item: "REQ-014", Author: "Tom", Text: "The fax was switched off in spring."},
+	{Item: "AC-004", Author: store.User{Name: "Ines"}, Text: "The load test of 12 November took 7.2 s. The mail gateway waits for a virus scan."},
+	{Item: "AC-004", Author: store.User{Name: "Tom"}, Text: "With CalDAV it takes 1.1 s. Shall we accept mail as the slow way?"},
+	{Item: "REQ-008", Author: store.User{Name: "Ines"}, Text: "The security team wants a sign-in for everything. See REQ-013."},
+	{Item: "US-006", Author: store.User{Name: "Fatima"}, Text: "15 minutes come from the survey of the facility team."},
+	{Item: "REQ-014", Author: store.User{Name: "Tom"}, Text: "The fax was switched off in spring."},
 }
 
 var examplePrompts = []store.Prompt{

@@ -147,9 +147,12 @@ func writeMarkdown(w io.Writer, d store.Dump) error {
 			if c.Resolved {
 				state = ", resolved"
 			}
-			author := c.Author
+			author := c.Author.Name
 			if author == "" {
 				author = "unknown"
+			}
+			if c.Author.ID != "" {
+				state = ", verified" + state
 			}
 			out.printf("\n> **%s** %s (%s%s)\n>\n> %s\n", c.ID, heading(author), c.Created[:10], state, strings.ReplaceAll(c.Text, "\n", "\n> "))
 		}

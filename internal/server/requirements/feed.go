@@ -33,6 +33,7 @@ func (s *Server) changed(changes []store.Change, complete bool) error {
 	}
 	uris := map[string]bool{}
 	prompts, list := false, false
+	uris[usersURI] = len(changes) > 0 // each change is somebody's
 	for _, c := range changes {
 		if name := store.PromptOf(c.Object); name != "" {
 			prompts = true

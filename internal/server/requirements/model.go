@@ -20,6 +20,10 @@ type item struct {
 	Type         string   `json:"type,omitempty" jsonschema:"the type of a requirement"`
 	Priority     string   `json:"priority"`
 	Version      int64    `json:"version" jsonschema:"for update_item"`
+	Author       string   `json:"author,omitempty" jsonschema:"who created the item"`
+	AuthorID     string   `json:"author_id,omitempty" jsonschema:"the id of the author; without it, the author is only what the client said"`
+	Editor       string   `json:"editor,omitempty" jsonschema:"who changed the item last"`
+	EditorID     string   `json:"editor_id,omitempty" jsonschema:"as author_id"`
 	Created      string   `json:"created"`
 	Updated      string   `json:"updated"`
 	URI          string   `json:"uri" jsonschema:"the resource"`
@@ -50,6 +54,7 @@ type comment struct {
 	ID       string `json:"id"`
 	Item     string `json:"item"`
 	Author   string `json:"author,omitempty"`
+	AuthorID string `json:"author_id,omitempty" jsonschema:"the id of the author; without it, the author is only what the client said"`
 	Text     string `json:"text"`
 	Resolved bool   `json:"resolved"`
 	Created  string `json:"created"`
@@ -73,6 +78,8 @@ type prompt struct {
 	Arguments   []string `json:"arguments" jsonschema:"the names in double braces"`
 	Active      bool     `json:"active" jsonschema:"the description and content of the active prompt are the instructions of the server"`
 	Version     int64    `json:"version" jsonschema:"for save_prompt"`
+	Editor      string   `json:"editor,omitempty" jsonschema:"who saved this version"`
+	EditorID    string   `json:"editor_id,omitempty" jsonschema:"the id of the editor; without it, the editor is only what the client said"`
 	Updated     string   `json:"updated"`
 	URI         string   `json:"uri" jsonschema:"the resource"`
 }
@@ -85,7 +92,7 @@ func itemOf(it store.Item) item {
 	return item{
 		ID: it.ID, Kind: string(it.Kind), Parent: it.Parent, Title: it.Title, Description: it.Description,
 		Status: string(it.Status), NextStatuses: next, Type: it.Type, Priority: it.Priority,
-		Version: it.Version, Created: it.Created, Updated: it.Updated, URI: uriOf(it.ID),
+		Version: it.Version, Author: it.Author.Name, AuthorID: it.Author.ID, Editor: it.Editor.Name, EditorID: it.Editor.ID, Created: it.Created, Updated: it.Updated, URI: uriOf(it.ID),
 	}
 }
 
@@ -102,7 +109,7 @@ func relationOf(r store.Relation) relation {
 }
 
 func commentOf(c store.Comment) comment {
-	return comment{c.ID, c.Item, c.Author, c.Text, c.Resolved, c.Created, uriOf(c.ID)}
+	return comment{c.ID, c.Item, c.Author.Name, c.Author.ID, c.Text, c.Resolved, c.Created, uriOf(c.ID)}
 }
 
 func comments(all []store.Comment) []comment {
@@ -127,7 +134,7 @@ func detailsOf(d store.Details) details {
 }
 
 func promptOf(p store.Prompt) prompt {
-	return prompt{p.Name, p.Title, p.Description, p.Content, placeholders(p), p.Active, p.Version, p.Updated, collections[promptCollection].uri(p.Name)}
+	return prompt{p.Name, p.Title, p.Description, p.Content, placeholders(p), p.Active, p.Version, p.Editor.Name, p.Editor.ID, p.Updated, collections[promptCollection].uri(p.Name)}
 }
 
 // collection is a group of resources whose URIs differ only in the id or name at the end.

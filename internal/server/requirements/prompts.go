@@ -104,8 +104,12 @@ func (s *Server) addPromptTools() {
 			longest(p["name"], store.MaxName)
 			tools.Range(p["version"], 0, 1<<53)
 		},
-	}, func(ctx context.Context, _ *mcp.CallToolRequest, in saveIn) (prompt, error) {
-		p, err := s.store.SavePrompt(ctx, store.Prompt{Name: in.Name, Title: in.Title, Description: in.Description, Content: in.Content, Version: in.Version}, acceptable)
+	}, func(ctx context.Context, req *mcp.CallToolRequest, in saveIn) (prompt, error) {
+		who, err := s.writer(req, "")
+		if err != nil {
+			return prompt{}, err
+		}
+		p, err := s.store.SavePrompt(ctx, store.Prompt{Editor: who, Name: in.Name, Title: in.Title, Description: in.Description, Content: in.Content, Version: in.Version}, acceptable)
 		return promptOf(p), err
 	})
 	s.addActivePromptTools()

@@ -95,7 +95,7 @@ func writeReqIF(w io.Writer, d store.Dump, version string) error {
 		if c.Resolved {
 			state = "resolved"
 		}
-		remarks[c.Item] = append(remarks[c.Item], fmt.Sprintf("%s %s (%s, %s): %s", c.ID, c.Author, c.Created, state, c.Text))
+		remarks[c.Item] = append(remarks[c.Item], fmt.Sprintf("%s %s (%s, %s): %s", c.ID, c.Author.Name, c.Created, state, c.Text))
 	}
 
 	datatypes, types := reqifTypes(defined)

@@ -34,6 +34,10 @@ func (s *Server) addResources() {
 		URI: instructionsURI, Name: "instructions", Title: "Instructions", MIMEType: "text/plain",
 		Description: "The description and content of the active prompt. They are the instructions for new sessions.",
 	}, s.readResource)
+	s.mcp.AddResource(&mcp.Resource{
+		URI: usersURI, Name: "users", Title: "Users", MIMEType: "application/json",
+		Description: "Who has written what: the verified users, and the names that clients have given.",
+	}, s.readResource)
 	for _, c := range collections {
 		s.mcp.AddResourceTemplate(&mcp.ResourceTemplate{
 			URITemplate: c.template(), Name: c.name, Title: c.title, MIMEType: "application/json",
@@ -106,6 +110,9 @@ func (s *Server) contents(ctx context.Context, uri string) (*mcp.ResourceContent
 	case overviewURI:
 		text, err := s.overview(ctx)
 		return &mcp.ResourceContents{URI: uri, MIMEType: "text/markdown", Text: text}, protocol(err)
+	case usersURI:
+		value, err := s.users(ctx)
+		return document(uri, value), protocol(err)
 	case workflowURI:
 		return document(uri, workflow()), nil
 	case instructionsURI:

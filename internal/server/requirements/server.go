@@ -12,6 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/work"
 	"github.com/dragoman-mcp/dragoman/internal/server/lines"
 	"github.com/dragoman-mcp/dragoman/internal/server/requirements/store"
@@ -32,6 +33,9 @@ type Options struct {
 	Store *store.Store
 	// Version is the version that the server reports.
 	Version string
+	// Vouchers is the key with which Dragoman signs who has sent a call. If it is nil, the server knows
+	// only what clients say of themselves.
+	Vouchers identity.VoucherKey
 }
 
 // Server serves the objects of one database to clients. Close stops a Server.

@@ -360,7 +360,7 @@ func TestResources(t *testing.T) {
 		}
 		uris = append(uris, res.URI)
 	}
-	if len(uris) != 3+len(exampleItems) {
+	if len(uris) != 4+len(exampleItems) {
 		t.Errorf("%d resources", len(uris))
 	}
 	uris = append(uris, "requirements://comments/CM-001", "requirements://relations/REL-001", "requirements://prompts/analyst")
@@ -399,7 +399,7 @@ func TestResourcePages(t *testing.T) {
 		}
 		seen[res.URI] = true
 	}
-	if len(seen) != 3+len(set.Items) {
+	if len(seen) != 4+len(set.Items) {
 		t.Errorf("%d resources", len(seen))
 	}
 	if _, err := r.Client.ListResources(t.Context(), &mcp.ListResourcesParams{Cursor: "nonsense"}); err == nil {

@@ -120,8 +120,12 @@ func (s *Server) addItemTools() {
 		name: "create_item", title: "Create an item", writes: true,
 		description: "Creates an epic, user story, acceptance criterion or requirement, and returns it with its new reference id. To change its status later, use update_item.",
 		restrict:    restrictItem,
-	}, func(ctx context.Context, _ *mcp.CallToolRequest, in createIn) (item, error) {
-		it, err := s.store.Create(ctx, store.Item{Kind: in.Kind, Title: in.Title, Description: in.Description, Parent: in.Parent, Type: in.Type, Priority: in.Priority})
+	}, func(ctx context.Context, req *mcp.CallToolRequest, in createIn) (item, error) {
+		who, err := s.writer(req, "")
+		if err != nil {
+			return item{}, err
+		}
+		it, err := s.store.Create(ctx, store.Item{Author: who, Kind: in.Kind, Title: in.Title, Description: in.Description, Parent: in.Parent, Type: in.Type, Priority: in.Priority})
 		return itemOf(it), err
 	})
 	add(s, tool{
@@ -153,8 +157,12 @@ func (s *Server) addItemTools() {
 		name: "update_item", title: "Change an item", writes: true, destroys: true, idempotent: true,
 		description: "Changes an item. Arguments that are left out stay as they are. A status must be one of the item's next_statuses. Items are never deleted; set the status cancelled or obsolete instead.",
 		restrict:    restrictItem,
-	}, func(ctx context.Context, _ *mcp.CallToolRequest, in updateIn) (item, error) {
-		it, err := s.store.Update(ctx, in.ID, in.Version, store.Update{Title: in.Title, Description: in.Description, Status: in.Status, Type: in.Type, Priority: in.Priority, Parent: in.Parent})
+	}, func(ctx context.Context, req *mcp.CallToolRequest, in updateIn) (item, error) {
+		who, err := s.writer(req, "")
+		if err != nil {
+			return item{}, err
+		}
+		it, err := s.store.Update(ctx, in.ID, in.Version, store.Update{Editor: who, Title: in.Title, Description: in.Description, Status: in.Status, Type: in.Type, Priority: in.Priority, Parent: in.Parent})
 		return itemOf(it), err
 	})
 }
@@ -177,7 +185,7 @@ type linkIn struct {
 type commentIn struct {
 	Item   string `json:"item" jsonschema:"the id of the item"`
 	Text   string `json:"text" jsonschema:"Markdown"`
-	Author string `json:"author,omitempty" jsonschema:"without it, the name of the client"`
+	Author string `json:"author,omitempty" jsonschema:"without it, the name of the client; if Dragoman knows who calls, that counts instead"`
 }
 
 type resolveIn struct {
@@ -219,21 +227,11 @@ func (s *Server) addLinkTools() {
 		description: "Adds a comment to an item.",
 		restrict:    func(p map[string]*jsonschema.Schema) { longest(p["text"], store.MaxComment) },
 	}, func(ctx context.Context, req *mcp.CallToolRequest, in commentIn) (comment, error) {
-		if in.Author == "" {
-			if client := req.ClientInfo(); client != nil {
-				in.Author = strings.ToValidUTF8(strings.Join(strings.Fields(client.Name), " "), "")
-				in.Author = strings.Map(func(r rune) rune {
-					if r < ' ' {
-						return -1
-					}
-					return r
-				}, in.Author)
-				if len(in.Author) > store.MaxAuthor {
-					in.Author = strings.ToValidUTF8(in.Author[:store.MaxAuthor], "")
-				}
-			}
+		who, err := s.writer(req, in.Author)
+		if err != nil {
+			return comment{}, err
 		}
-		c, err := s.store.Comment(ctx, store.Comment{Item: in.Item, Author: in.Author, Text: in.Text})
+		c, err := s.store.Comment(ctx, store.Comment{Item: in.Item, Author: who, Text: in.Text})
 		return commentOf(c), err
 	})
 	add(s, tool{

@@ -10,7 +10,7 @@ import (
 
 const (
 	relationColumns = "id, source, type, target, created"
-	commentColumns  = "id, item, author, body, resolved, created"
+	commentColumns  = "id, item, author, author_id, body, resolved, created"
 )
 
 // Details contains an item with its children, relations and comments, from one snapshot of the
@@ -182,7 +182,7 @@ func (t *txn) comment(c Comment) (Comment, error) {
 	if c.Text, err = text(c.Text, "text", MaxComment, true); err != nil {
 		return Comment{}, err
 	}
-	if c.Author, err = line(c.Author, "author", MaxAuthor, false); err != nil {
+	if err := c.Author.check(); err != nil {
 		return Comment{}, err
 	}
 	if c.Item, _, err = ParseID(c.Item); err != nil {
@@ -203,7 +203,7 @@ func (t *txn) comment(c Comment) (Comment, error) {
 		return Comment{}, err
 	}
 	c.ID, c.Created, c.Resolved = reference(commentPrefix, num), t.Now, false
-	if err := t.Exec("INSERT INTO comments (id, number, item, author, body, resolved, created, haystack) VALUES (?, ?, ?, ?, ?, 0, ?, ?)", c.ID, num, c.Item, c.Author, c.Text, c.Created, strings.ToLower(c.Text)); err != nil {
+	if err := t.Exec("INSERT INTO comments (id, number, item, author, author_id, body, resolved, created, haystack) VALUES (?, ?, ?, ?, ?, ?, 0, ?, ?)", c.ID, num, c.Item, c.Author.Name, c.Author.ID, c.Text, c.Created, strings.ToLower(c.Text)); err != nil {
 		return Comment{}, err
 	}
 	return c, errors.Join(t.changed(c.ID, Created), t.changed(c.Item, Updated))
@@ -280,7 +280,7 @@ func (s *Store) Comments(ctx context.Context, item, before string, limit int) (l
 }
 
 func scanComment(scan func(...any) error) (c Comment, err error) {
-	err = scan(&c.ID, &c.Item, &c.Author, &c.Text, &c.Resolved, &c.Created)
+	err = scan(&c.ID, &c.Item, &c.Author.Name, &c.Author.ID, &c.Text, &c.Resolved, &c.Created)
 	return c, err
 }
 

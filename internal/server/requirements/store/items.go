@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-const itemColumns = "id, kind, COALESCE(parent, ''), title, description, status, type, priority, version, created, updated"
+const itemColumns = "id, kind, COALESCE(parent, ''), title, description, status, type, priority, version, author, author_id, editor, editor_id, created, updated"
 
 func scanItem(scan func(...any) error) (Item, error) {
 	var it Item
-	err := scan(&it.ID, &it.Kind, &it.Parent, &it.Title, &it.Description, &it.Status, &it.Type, &it.Priority, &it.Version, &it.Created, &it.Updated)
+	err := scan(&it.ID, &it.Kind, &it.Parent, &it.Title, &it.Description, &it.Status, &it.Type, &it.Priority, &it.Version, &it.Author.Name, &it.Author.ID, &it.Editor.Name, &it.Editor.ID, &it.Created, &it.Updated)
 	return it, err
 }
 
@@ -34,7 +34,7 @@ func (t *txn) create(it Item) (Item, error) {
 	if it.Status == "" {
 		it.Status = r.statuses[0]
 	}
-	it.Version, it.Created, it.Updated = 1, t.Now, t.Now
+	it.Version, it.Editor, it.Created, it.Updated = 1, User{}, t.Now, t.Now
 	if it.Priority == "" {
 		it.Priority = defaultPriority
 	}
@@ -42,6 +42,9 @@ func (t *txn) create(it Item) (Item, error) {
 		it.Type = Types()[0]
 	}
 	if err := t.check(&it); err != nil {
+		return Item{}, err
+	}
+	if err := it.Author.check(); err != nil {
 		return Item{}, err
 	}
 	n, err := t.Count("FROM items")
@@ -56,8 +59,8 @@ func (t *txn) create(it Item) (Item, error) {
 		return Item{}, err
 	}
 	it.ID = reference(r.prefix, num)
-	err = t.Exec("INSERT INTO items (id, kind, rank, number, parent, title, description, status, type, priority, version, created, updated, haystack) VALUES (?, ?, ?, ?, NULLIF(?, ''), ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-		it.ID, string(it.Kind), slices.Index(Kinds(), it.Kind), num, it.Parent, it.Title, it.Description, string(it.Status), it.Type, it.Priority, it.Version, it.Created, it.Updated, haystack(it))
+	err = t.Exec("INSERT INTO items (id, kind, rank, number, parent, title, description, status, type, priority, version, author, author_id, created, updated, haystack) VALUES (?, ?, ?, ?, NULLIF(?, ''), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		it.ID, string(it.Kind), slices.Index(Kinds(), it.Kind), num, it.Parent, it.Title, it.Description, string(it.Status), it.Type, it.Priority, it.Version, it.Author.Name, it.Author.ID, it.Created, it.Updated, haystack(it))
 	if err != nil {
 		return Item{}, err
 	}
@@ -147,6 +150,7 @@ type Update struct {
 	Title, Description, Type, Priority *string
 	Status                             *Status
 	Parent                             *string // "" removes the parent
+	Editor                             User    // who makes the update
 }
 
 // Update changes an item if its version is still the given version. If somebody else has changed
@@ -183,9 +187,12 @@ func (s *Store) Update(ctx context.Context, id string, version int64, u Update) 
 		if it == was {
 			return it, nil
 		}
-		it.Version, it.Updated = was.Version+1, t.Now
-		err = t.Exec("UPDATE items SET parent = NULLIF(?, ''), title = ?, description = ?, status = ?, type = ?, priority = ?, version = ?, updated = ?, haystack = ? WHERE id = ?",
-			it.Parent, it.Title, it.Description, string(it.Status), it.Type, it.Priority, it.Version, it.Updated, haystack(it), id)
+		if err := u.Editor.check(); err != nil {
+			return Item{}, err
+		}
+		it.Version, it.Editor, it.Updated = was.Version+1, u.Editor, t.Now
+		err = t.Exec("UPDATE items SET parent = NULLIF(?, ''), title = ?, description = ?, status = ?, type = ?, priority = ?, version = ?, editor = ?, editor_id = ?, updated = ?, haystack = ? WHERE id = ?",
+			it.Parent, it.Title, it.Description, string(it.Status), it.Type, it.Priority, it.Version, it.Editor.Name, it.Editor.ID, it.Updated, haystack(it), id)
 		if err != nil {
 			return Item{}, err
 		}

@@ -110,6 +110,8 @@ type Item struct {
 	Type        string // the type of a requirement; "" for other kinds
 	Priority    string
 	Version     int64 // 1 for a new item; each update adds 1
+	Author      User  // who created the item
+	Editor      User  // who made the last update; the zero value if there was none
 	Created     string
 	Updated     string // times are RFC 3339, in UTC, with milliseconds
 }
@@ -121,8 +123,24 @@ type Relation struct {
 
 // Comment is a remark about an item.
 type Comment struct {
-	ID, Item, Author, Text, Created string
-	Resolved                        bool
+	ID, Item, Text, Created string
+	Author                  User
+	Resolved                bool
+}
+
+// User is who writes something. The zero value means that nobody knows.
+type User struct {
+	ID   string // whom Dragoman has vouched for; "" if Name is only what the client has said
+	Name string
+}
+
+// Activity is what a user has written that is still there.
+type Activity struct {
+	User
+	Items    int // which the user has created
+	Edits    int // items and prompts of which the user made the last change
+	Comments int
+	Last     string // when the user wrote the newest of them
 }
 
 // Prompt is a text for models. At most one prompt is active; its text becomes the instructions of
@@ -130,6 +148,7 @@ type Comment struct {
 type Prompt struct {
 	Name, Title, Description, Content string
 	Active                            bool
+	Editor                            User  // who saved this version
 	Version                           int64 // 1 for a new prompt; each update adds 1
 	Created, Updated                  string
 }
@@ -144,8 +163,10 @@ const (
 	MaxTitle       = 500
 	MaxDescription = 64 << 10
 	MaxComment     = 16 << 10
-	MaxAuthor      = 100
-	MaxName        = 64 // the name of a prompt
+	MaxAuthor      = 100 // the name of a user
+	MaxUserID      = 200
+	MaxUsers       = 1000 // in a list
+	MaxName        = 64   // the name of a prompt
 	MaxSummary     = 2 << 10
 	MaxContent     = 48 << 10 // the content of a prompt
 	MaxSearch      = 200

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-const promptColumns = "name, title, description, content, active, version, created, updated"
+const promptColumns = "name, title, description, content, active, version, editor, editor_id, created, updated"
 
 func scanPrompt(scan func(...any) error) (p Prompt, err error) {
-	err = scan(&p.Name, &p.Title, &p.Description, &p.Content, &p.Active, &p.Version, &p.Created, &p.Updated)
+	err = scan(&p.Name, &p.Title, &p.Description, &p.Content, &p.Active, &p.Version, &p.Editor.Name, &p.Editor.ID, &p.Created, &p.Updated)
 	return p, err
 }
 
@@ -34,6 +34,9 @@ func (t *txn) savePrompt(p Prompt, check func(Prompt) error) (Prompt, error) {
 	if p.Content, err = text(p.Content, "content", MaxContent, true); err != nil {
 		return Prompt{}, err
 	}
+	if err := p.Editor.check(); err != nil {
+		return Prompt{}, err
+	}
 	was, err := t.prompt(p.Name)
 	switch {
 	case IsCode(err, NotFound) && p.Version == 0:
@@ -48,7 +51,7 @@ func (t *txn) savePrompt(p Prompt, check func(Prompt) error) (Prompt, error) {
 		if err := check(p); err != nil {
 			return Prompt{}, err
 		}
-		if err := t.Exec("INSERT INTO prompts ("+promptColumns+") VALUES (?, ?, ?, ?, 0, ?, ?, ?)", p.Name, p.Title, p.Description, p.Content, p.Version, p.Created, p.Updated); err != nil {
+		if err := t.Exec("INSERT INTO prompts ("+promptColumns+") VALUES (?, ?, ?, ?, 0, ?, ?, ?, ?, ?)", p.Name, p.Title, p.Description, p.Content, p.Version, p.Editor.Name, p.Editor.ID, p.Created, p.Updated); err != nil {
 			return Prompt{}, err
 		}
 		return p, t.changed(PromptObject(p.Name), Created)
@@ -63,7 +66,7 @@ func (t *txn) savePrompt(p Prompt, check func(Prompt) error) (Prompt, error) {
 	if err := check(p); err != nil {
 		return Prompt{}, err
 	}
-	if err := t.Exec("UPDATE prompts SET title = ?, description = ?, content = ?, version = ?, updated = ? WHERE name = ?", p.Title, p.Description, p.Content, p.Version, p.Updated, p.Name); err != nil {
+	if err := t.Exec("UPDATE prompts SET title = ?, description = ?, content = ?, version = ?, editor = ?, editor_id = ?, updated = ? WHERE name = ?", p.Title, p.Description, p.Content, p.Version, p.Editor.Name, p.Editor.ID, p.Updated, p.Name); err != nil {
 		return Prompt{}, err
 	}
 	return p, t.changed(PromptObject(p.Name), Updated)

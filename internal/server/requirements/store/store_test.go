@@ -250,7 +250,7 @@ func TestDetails(t *testing.T) {
 
 		comment := must[Comment](t)
 		for i := range 5 {
-			comment(s.Comment(ctx, Comment{Item: "REQ-001", Author: "me", Text: fmt.Sprint("Remark ", i)}))
+			comment(s.Comment(ctx, Comment{Item: "REQ-001", Author: User{Name: "me"}, Text: fmt.Sprint("Remark ", i)}))
 		}
 		_, err = s.Comment(ctx, Comment{Item: "REQ-001"})
 		refused(t, err, Invalid, "empty")
