@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
@@ -27,6 +28,11 @@ func (r *Runtime) Routes(mux *http.ServeMux) {
 	}
 	for _, path := range below {
 		mux.HandleFunc(path, func(w http.ResponseWriter, req *http.Request) {
+			// Clients look for a way to sign in below the endpoint, too, and take a 401 there for one.
+			if strings.Contains(req.URL.Path, "/.well-known/") {
+				httpdoor.NotFound(w, req)
+				return
+			}
 			if _, ok := r.opts.Guard.Identify(w, req, r.opts.Principal); ok {
 				httpdoor.NotFound(w, req)
 			}

@@ -87,6 +87,25 @@ func TestStrangersLearnNothing(t *testing.T) {
 	}
 }
 
+// TestTA06WellKnown checks that a stranger gets a bare 404 at all places where clients look for a way to
+// sign in, before and behind the path of each endpoint, whether there is one or not: never a 401, with
+// which many would open a browser.
+func TestTA06WellKnown(t *testing.T) {
+	r, mux := routed(t, Options{Principal: withKey, Reach: anybody})
+	s := serveSite(t, r.opts.Guard.Wrap(mux))
+	for _, of := range []string{"oauth-protected-resource", "oauth-authorization-server", "openid-configuration", "x"} {
+		for _, at := range []string{"", "/mcp", "/sse", "/messages", "/s/a/mcp", "/s/none/sse", "/s/a", "/p/shop/mcp", "/p/none/mcp", "/p/shop/s/a/mcp", "/p/shop"} {
+			for _, path := range []string{"/.well-known/" + of + at, at + "/.well-known/" + of} {
+				for _, method := range []string{"GET", "HEAD"} {
+					if got := s.answered(method, path); !strings.HasPrefix(got, "404 ") || strings.Contains(got, "Authenticate") {
+						t.Errorf("%s %s: %s", method, path, got)
+					}
+				}
+			}
+		}
+	}
+}
+
 // TestKnownCallersSeeWhatIsThere checks that who is known gets the answers that everybody gets at an
 // open Dragoman: 404 with the name, 405, and the refusals of the doors.
 func TestKnownCallersSeeWhatIsThere(t *testing.T) {
