@@ -8,7 +8,7 @@ run(async () => {
   const client = await createMCPClient({
     capabilities: { elicitation: {} },
     transport: target.url
-      ? { type: 'http', url: target.url }
+      ? { type: 'http', url: target.url, headers: target.headers }
       : new StdioMCPTransport({ command: target.command, args: target.args, stderr: 'inherit' }),
   })
   client.onElicitationRequest(ElicitationRequestSchema, () => ({ action: 'accept', content: person }))

@@ -88,7 +88,7 @@ func TestClients(t *testing.T) {
 		t.Skip("set DRAGOMAN_CLIENTS=1 (or make clients) to run clients from npm")
 	}
 	r := prepare(t)
-	base := r.serve(t)
+	base := r.serve(t, "")
 	var rows, failures []string
 	for _, c := range clients {
 		for _, to := range c.servers {
@@ -248,11 +248,12 @@ func (r *rig) run(t *testing.T, c client, target map[string]any) outcome {
 	return o
 }
 
-// serve starts `dragoman serve` with all servers and returns its base URL.
-func (r *rig) serve(t *testing.T) string {
+// serve starts `dragoman serve` with all servers and returns its base URL. more is what its configuration
+// has besides.
+func (r *rig) serve(t *testing.T, more string) string {
 	t.Helper()
 	config := filepath.Join(t.TempDir(), "dragoman.yaml")
-	text := "mcpServers:\n"
+	text := more + "mcpServers:\n"
 	for name, command := range r.servers {
 		args, err := json.Marshal(command[1:])
 		if err != nil {

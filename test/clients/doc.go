@@ -3,6 +3,9 @@
 // npm and node, so they run only if DRAGOMAN_CLIENTS is set: see `make clients`. That target also
 // writes the results into docs/compatibility.md, between its markers.
 //
+// They also test that all of these, the Go SDK, mcp-remote, Claude Code and Codex work with an API key and
+// open no browser; the last two, whose packages are in vendors, only without DRAGOMAN_CLIENTS=check.
+//
 // Each .mjs file is the script of one client. steps.mjs has the steps that all clients perform.
 // The lock file pins the versions, which are installed below .cache. After the installation, the
 // tests need no network.

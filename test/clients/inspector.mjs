@@ -5,7 +5,7 @@ import { command } from './command.mjs'
 import { run, target } from './steps.mjs'
 
 run(async () => {
-  const server = target.url ? { type: 'streamable-http', url: target.url } : { command: target.command, args: target.args }
+  const server = target.url ? { type: 'streamable-http', url: target.url, headers: target.headers } : { command: target.command, args: target.args }
   writeFileSync('inspector.json', JSON.stringify({ mcpServers: { s: { ...server, protocolEra: process.argv[3] } } }))
   const inspect = command('@modelcontextprotocol/inspector/clients/launcher/build/index.js')
   const ask = (method, ...flags) => inspect('--cli', '--config', 'inspector.json', '--server', 's', '--method', method, ...flags)

@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -28,7 +29,7 @@ const (
 )
 
 var (
-	//go:embed package.json package-lock.json *.mjs
+	//go:embed package.json package-lock.json *.mjs vendors
 	files embed.FS
 
 	cache = filepath.Join("..", "..", ".cache")
@@ -76,9 +77,12 @@ func prepare(t *testing.T) *rig {
 
 // install puts the scripts and the pinned packages below .cache. It keeps packages that are
 // already installed.
-func install(t *testing.T) string {
+func install(t *testing.T) string { return installFrom(t, ".") }
+
+// installFrom is install for the files of a folder.
+func installFrom(t *testing.T, folder string) string {
 	t.Helper()
-	lock, err := files.ReadFile("package-lock.json")
+	lock, err := files.ReadFile(path.Join(folder, "package-lock.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,12 +94,15 @@ func install(t *testing.T) string {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	entries, err := files.ReadDir(".")
+	entries, err := files.ReadDir(folder)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, e := range entries {
-		b, err := files.ReadFile(e.Name())
+		if e.IsDir() {
+			continue
+		}
+		b, err := files.ReadFile(path.Join(folder, e.Name()))
 		if err == nil {
 			err = os.WriteFile(filepath.Join(dir, e.Name()), b, 0o644)
 		}

@@ -7,7 +7,7 @@ run(async () => {
   // Use a separate file, so that mcporter does not read the files of other programs.
   writeFileSync('mcporter.json', JSON.stringify({
     imports: [],
-    mcpServers: { s: target.url ? { url: target.url } : { command: target.command, args: target.args } },
+    mcpServers: { s: target.url ? { url: target.url, headers: target.headers } : { command: target.command, args: target.args } },
   }))
   const porter = command('mcporter/dist/cli.js')
   const ask = (...args) => porter('--config', 'mcporter.json', ...args)

@@ -11,7 +11,7 @@ run(async () => {
   client.setRequestHandler(CreateMessageRequestSchema, () => sampled)
   client.setRequestHandler(ListRootsRequestSchema, () => roots)
   const transport = target.url
-    ? new StreamableHTTPClientTransport(new URL(target.url))
+    ? new StreamableHTTPClientTransport(new URL(target.url), { requestInit: { headers: target.headers } })
     : new StdioClientTransport({ command: target.command, args: target.args, stderr: 'inherit' })
   let revision
   const settled = transport.setProtocolVersion?.bind(transport)

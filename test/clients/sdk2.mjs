@@ -14,7 +14,7 @@ run(async () => {
   client.setRequestHandler('sampling/createMessage', () => sampled)
   client.setRequestHandler('roots/list', () => roots)
   await client.connect(target.url
-    ? new StreamableHTTPClientTransport(new URL(target.url))
+    ? new StreamableHTTPClientTransport(new URL(target.url), { requestInit: { headers: target.headers } })
     : new StdioClientTransport({ command: target.command, args: target.args, stderr: 'inherit' }))
   const call = (name, args, options) => client.callTool({ name, arguments: args }, options)
   const modern = client.getProtocolEra() === 'modern'

@@ -1,6 +1,6 @@
 // The steps that every client performs. The script of a client has a function for each step
 // that the client supports; run skips the other steps. The first argument is JSON with the
-// server and the way to reach it. The results are printed to stdout.
+// server, the way to reach it and perhaps the only steps to run. The results are printed to stdout.
 import { setTimeout as pause } from 'node:timers/promises'
 
 export const target = JSON.parse(process.argv[2])
@@ -115,6 +115,7 @@ export async function run(open) {
     out.steps.open = `fails: ${e.message}`
   }
   for (const [name, step] of Object.entries(steps)) {
+    if (target.only && !target.only.includes(name)) continue
     if (!client || !(client[name] || name === 'rules') || needs[name] && !names[needs[name]]) {
       out.steps[name] = 'none'
       continue
