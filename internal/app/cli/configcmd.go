@@ -86,7 +86,11 @@ func (c *configCheckCommand) run(*cobra.Command, []string) error {
 		}
 	} else {
 		for _, p := range problems {
-			if _, e := io.WriteString(c.stdout, p.String()+"\n"+sourceOf(p, c.columns())); e != nil {
+			text := p.String()
+			if c.screen { // the further lines are indented, so that each problem is seen to begin
+				text = strings.Join(wrapped(clean(text), c.columns()-2), "\n  ")
+			}
+			if _, e := io.WriteString(c.stdout, text+"\n"+sourceOf(p, c.columns())); e != nil {
 				return e
 			}
 		}

@@ -3,6 +3,7 @@ package cli
 import (
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -253,6 +254,7 @@ func (a *app) checkHelp(root *cobra.Command) {
 			a.noHelp = refuseWord(c, words)
 			return
 		}
+		a.fitHelp(c)
 		usual(c, args)
 	})
 	for _, help := range root.Commands() {
@@ -276,6 +278,26 @@ func (a *app) checkHelp(root *cobra.Command) {
 			return c.Help()
 		}
 	}
+}
+
+// fitHelp breaks the help of a command at the width of the terminal.
+func (a *app) fitHelp(c *cobra.Command) {
+	if !a.screen || a.width <= 0 {
+		return
+	}
+	width := max(a.width, 40)
+	c.SetUsageTemplate(strings.ReplaceAll(c.UsageTemplate(), ".FlagUsages ", ".FlagUsagesWrapped "+strconv.Itoa(width)+" "))
+	if width >= 80 {
+		return // the texts have this width
+	}
+	var parts []string
+	for part := range strings.SplitSeq(c.Long, "\n\n") {
+		if !strings.HasPrefix(part, " ") && !strings.Contains(part, "\n ") { // no list or example
+			part = strings.TrimSuffix(wrap(part, "", width), "\n")
+		}
+		parts = append(parts, part)
+	}
+	c.Long = strings.Join(parts, "\n\n")
 }
 
 // group adds subcommands to a command. Without a subcommand, the command returns an error.
