@@ -68,9 +68,6 @@ func (c *compiler) readServers(entries *node, settings *object, s *Snapshot) {
 		entry := c.object(m.whole(), path)
 		c.setOwn(entry)
 		c.readEntry(entry, &srv)
-		if !c.startGiven && srv.Runner() != "" {
-			srv.StartTimeout = RunnerStart
-		}
 		if own := settings.object(m.key); own != nil {
 			c.readSettings(own, &srv)
 		}
@@ -293,6 +290,9 @@ func (c *compiler) readCommand(o *object, command *node, srv *Server) {
 	c.masks = false
 	if command != nil && len(srv.Args) == 0 && strings.Contains(srv.Command, " ") && !filepath.IsAbs(srv.Command) {
 		c.warning(command, o.at("command"), "contains spaces, but must be the name of one program, because no shell is used", "put the first word into `command`, and the other words into `args`")
+	}
+	if !c.startGiven && srv.Runner() != "" {
+		srv.StartTimeout = RunnerStart
 	}
 	if runner := unpinned(srv.Command, srv.Args); command != nil && runner != "" {
 		c.loose = append(c.loose, loosePackage{runner, srv.Name, command, o.at("command")})
