@@ -3,6 +3,8 @@
 package cli
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"strings"
 	"testing"
@@ -13,6 +15,10 @@ import (
 func TestWrongUses(t *testing.T) {
 	library := regexp.MustCompile(`strconv|invalid (argument|syntax)|dial tcp|proxyconnect|lookup|Get "|lstat|open /|read /|shorthand|needs an argument|: EOF|x509: `)
 	folder, nobody := t.TempDir(), freePort()
+	down := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, `{"detail":"down for an hour"}`, http.StatusInternalServerError)
+	}))
+	defer down.Close()
 	for _, tt := range []struct {
 		args []string
 		want string
@@ -33,6 +39,7 @@ func TestWrongUses(t *testing.T) {
 		{[]string{"list", "tools", "--header", "X: a\nb", "http://h/"}, `--header X: a header's value must be one line`},
 		{[]string{"list", "tools", "--cacert", folder, "http://h/"}, `cannot be read: is a directory|hint: `},
 		{[]string{"search", "--registry", "http://" + nobody, "x"}, `cannot ask the registry: the server refused the connection: nothing listens at ` + nobody + `|hint: `},
+		{[]string{"search", "--registry", down.URL, "x"}, `the registry answered with status 500: "down for an hour"|hint: try again later`},
 		{[]string{"healthcheck", "http://" + nobody}, `nothing answers at http://` + nobody + `: connection refused|hint: `},
 		{[]string{"server", "filesystem", folder + "/nope"}, `the folder ` + folder + `/nope does not exist|hint: `},
 		{[]string{"record", "-o", folder + "/nope/x", "--", "cat"}, `cannot create the file for the recording: ` + folder + `/nope/x: no such file or directory|hint: `},

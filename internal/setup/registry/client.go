@@ -208,6 +208,24 @@ func (e *unreached) Hint() string {
 	return "check the URL of the registry, the network connection and the proxy settings"
 }
 
+// refused is the error of a request that a registry answered with an error.
+type refused struct {
+	status    int
+	complaint string
+}
+
+func (e *refused) Error() string {
+	return fmt.Sprintf("the registry answered with status %d%s", e.status, e.complaint)
+}
+
+// Hint says what the user can do.
+func (e *refused) Hint() string {
+	if e.status >= 500 || e.status == http.StatusTooManyRequests {
+		return "try again later"
+	}
+	return "check the URL of the registry"
+}
+
 // get reads the JSON at a path, which may have a query. It returns errNotFound for the status 404.
 func (r *Registry) get(ctx context.Context, path string, into any) error {
 	q, err := http.NewRequestWithContext(ctx, http.MethodGet, r.base+path, nil)
@@ -225,7 +243,7 @@ func (r *Registry) get(ctx context.Context, path string, into any) error {
 	case resp.StatusCode == http.StatusNotFound:
 		return errNotFound
 	case resp.StatusCode != http.StatusOK:
-		return fmt.Errorf("the registry answered with status %d%s", resp.StatusCode, complaint(b))
+		return &refused{resp.StatusCode, complaint(b)}
 	case err != nil:
 		return fmt.Errorf("cannot read the registry's answer: %w", err)
 	case len(b) > maxBody:
