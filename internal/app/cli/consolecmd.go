@@ -45,7 +45,7 @@ command chooses as "dragoman status" does.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	flags := flagsInOrder(cmd)
-	c.addFlags(cmd)
+	c.addLocalFlags(cmd)
 	flags.BoolVar(&c.open, "open", false, "open the link in the browser instead of printing it")
 	flags.BoolVar(&c.asJSON, "json", false, "print the link and its expiry time as JSON")
 	return cmd

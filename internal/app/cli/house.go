@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dragoman-mcp/dragoman/internal/app/daemon"
+	"github.com/dragoman-mcp/dragoman/internal/base/screen"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 	"github.com/dragoman-mcp/dragoman/internal/team/store"
 	"github.com/dragoman-mcp/dragoman/internal/team/vault"
@@ -68,6 +69,30 @@ func (f *houseFlags) addFlags(c *cobra.Command) {
 	f.runningFlags.addFlags(c)
 }
 
+// houseWho says who may use such a command, about things of a kind.
+func houseWho(things string) string {
+	return `Only the user who started "dragoman serve" can do this. If several run, the
+command chooses as "dragoman status" does; if none runs, it opens the database
+itself, and the next one finds the ` + things + `.
+
+On another machine, use --url, with an API key that has the role admin in the
+environment variable DRAGOMAN_KEY.`
+}
+
+// oneArgument returns a check for commands with one argument. what names it, and example is a command line
+// that has it.
+func (f *houseFlags) oneArgument(what, example string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		switch {
+		case len(args) == 0 || args[0] == "":
+			return usagef("write it behind the command, as in `"+example+"`", "%s is missing", what)
+		case len(args) > 1:
+			return usagef("quote it if it has spaces", "unexpected argument %q after %q", args[1], args[0])
+		}
+		return nil
+	}
+}
+
 // query returns the query that names the project.
 func (f *houseFlags) query() url.Values {
 	if f.project == "" {
@@ -78,18 +103,16 @@ func (f *houseFlags) query() url.Values {
 
 // words returns the flags that name the same serve and the same project, for a command in a hint.
 func (f *houseFlags) words() string {
-	out := configWords(f.file)
-	if f.listen != "" {
-		out += " --listen " + shellWord(f.listen)
-	}
+	out := f.runningFlags.words()
 	if f.project != "" {
 		out += " --project " + shellWord(f.project)
 	}
 	return out
 }
 
-// with calls do with the running serve. If none runs, or if its API is off because other machines can reach
-// it, do gets a serve of our own with the same database. A serve that runs follows the change.
+// with calls do with the running serve. If none runs on this machine, or if its API does not know us because
+// other machines can reach it, do gets a serve of our own with the same database. A serve that runs follows the
+// change. With --url, there is no other way.
 func (f *houseFlags) with(cmd *cobra.Command, w *world, do func(ctx context.Context, s *running) error) error {
 	ctx := cmd.Context()
 	s, err := locator{w.env}.running(ctx, &f.runningFlags)
@@ -100,7 +123,8 @@ func (f *houseFlags) with(cmd *cobra.Command, w *world, do func(ctx context.Cont
 	err = do(ctx, s)
 	var bad *problemError
 	var absent *absentError
-	if errors.As(err, &bad) && bad.kind == "local-only" || f.listen == "" && errors.As(err, &absent) {
+	here := f.url == "" && errors.As(err, &bad) && (bad.kind == "local-only" || s.tls && bad.kind == "no-access")
+	if here || f.url == "" && f.listen == "" && errors.As(err, &absent) {
 		err = f.serveAlone(ctx, w, do)
 	}
 	return signalOr(ctx, err)
@@ -174,6 +198,36 @@ func linkBase(public, listen string) string {
 		return "http://" + listen
 	}
 	return ""
+}
+
+// done prints what a change has returned: as JSON, or as a sentence, and behind it a note of the API.
+func (f *houseFlags) done(w *world, value any, note, format string, args ...any) error {
+	switch {
+	case f.asJSON:
+		return w.printJSON(value, "  ")
+	case w.quiet:
+		return nil
+	}
+	w.status.Printf(format, args...)
+	if note != "" {
+		w.status.Printf("%s", lowerFirst(strings.TrimSuffix(note, ".")))
+	}
+	return nil
+}
+
+// showAll prints a list of the API: as JSON, or as a table. none is the line for an empty one; its %s gets the
+// flags for a command in it.
+func showAll[I any](f *houseFlags, w *world, all []I, err error, none string, table func([]I) screen.Table) error {
+	switch {
+	case err != nil:
+		return err
+	case f.asJSON:
+		return w.printJSON(all, "  ")
+	case len(all) == 0:
+		w.status.Printf(none, f.words())
+		return nil
+	}
+	return w.print(table(all))
 }
 
 // change sends a change to the API, and decodes the answer. body is nil if there is none.

@@ -40,15 +40,16 @@ make, rotate and revoke them. Clients on this machine need a key only if the
 configuration has "access: {loopback: keys}"; those of other machines always do.
 docs/access.md shows how clients send one.
 
-Only the user who started "dragoman serve" can do this. If several run, the
-command chooses as "dragoman status" does; if none runs, it opens the database
-itself, and the next one finds the keys.`,
+` + houseWho("keys"),
 		Example: `  # List the keys.
   dragoman keys
 
   # Make one, and revoke it.
   dragoman keys add ci
-  dragoman keys revoke ci`,
+  dragoman keys revoke ci
+
+  # Do it from another machine, with the key in DRAGOMAN_KEY.
+  dragoman keys --url https://mcp.example.com`,
 		Args:              noArguments,
 		RunE:              c.list,
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -87,7 +88,7 @@ Only the key goes to stdout, so that KEY=$(dragoman keys add ci) works.`,
 	flags := flagsInOrder(cmd)
 	flags.StringArrayVar(&c.servers, "server", nil, "let the key use the servers that match `GLOB`; may be repeated")
 	flags.StringArrayVar(&c.tools, "tool", nil, "let the key use the tools that match `SERVER/TOOL`; may be repeated")
-	flags.StringVar(&c.role, "role", identity.Caller.String(), "give the key this `ROLE`: caller uses the MCP endpoints; viewer, operator and admin don't")
+	flags.StringVar(&c.role, "role", identity.Caller.String(), "give the key this `ROLE`: caller uses the MCP endpoints; viewer, operator and admin the API")
 	c.expiresFlag(cmd, "let the key expire after `TIME`, such as 90d or 12h, or never")
 	flags.StringVar(&c.owner, "owner", "", "let the key act for the person `NAME` instead of for itself; me is you")
 	c.addFlags(cmd)
@@ -138,20 +139,6 @@ func (c *keysCommand) expiresFlag(cmd *cobra.Command, usage string) {
 	cmd.Flags().StringVar(&c.expires, "expires", "90d", usage)
 }
 
-// oneArgument returns a check for commands with one argument. what names it, and example is a command line
-// that has it.
-func (f *houseFlags) oneArgument(what, example string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		switch {
-		case len(args) == 0 || args[0] == "":
-			return usagef("write it behind the command, as in `"+example+"`", "%s is missing", what)
-		case len(args) > 1:
-			return usagef("quote it if it has spaces", "unexpected argument %q after %q", args[1], args[0])
-		}
-		return nil
-	}
-}
-
 func (c *keysCommand) all(ctx context.Context, s *running) ([]admin.APIKey, error) {
 	return pages(ctx, s, "/keys", c.query(), func(p *admin.APIKeys) ([]admin.APIKey, string) { return p.Keys, p.Next })
 }
@@ -159,16 +146,7 @@ func (c *keysCommand) all(ctx context.Context, s *running) ([]admin.APIKey, erro
 func (c *keysCommand) list(cmd *cobra.Command, _ []string) error {
 	return c.with(cmd, c.world, func(ctx context.Context, s *running) error {
 		keys, err := c.all(ctx, s)
-		switch {
-		case err != nil:
-			return err
-		case c.asJSON:
-			return c.printJSON(keys, "  ")
-		case len(keys) == 0:
-			c.status.Printf("there are no keys; `dragoman keys add NAME%s` makes one", c.words())
-			return nil
-		}
-		return c.print(keyTable(keys, time.Local))
+		return showAll(&c.houseFlags, c.world, keys, err, "there are no keys; `dragoman keys add NAME%s` makes one", func(k []admin.APIKey) screen.Table { return keyTable(k, time.Local) })
 	})
 }
 
@@ -251,13 +229,7 @@ func (c *keysCommand) revoke(cmd *cobra.Command, args []string) error {
 		if err := c.change(ctx, s, http.MethodDelete, "/keys/"+url.PathEscape(k.ID), nil, &gone); err != nil {
 			return err
 		}
-		if c.asJSON {
-			return c.printJSON(gone, "  ")
-		}
-		if !c.quiet {
-			c.status.Printf("revoked the key %q with the id %s", gone.Name, gone.ID)
-		}
-		return nil
+		return c.done(c.world, gone, "", "revoked the key %q with the id %s", gone.Name, gone.ID)
 	})
 }
 

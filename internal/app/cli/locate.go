@@ -62,7 +62,7 @@ func (l locator) locateAll(ctx context.Context) []located {
 // it returns nil.
 func (l locator) locateOne(ctx context.Context, p *admin.Presence) (found *located) {
 	for _, address := range p.Reachable() {
-		s, err := l.runningAt("http://" + address)
+		s, err := l.runningOf(p, address)
 		if err != nil {
 			continue
 		}
@@ -136,13 +136,21 @@ func (l locator) locate(ctx context.Context, file, flag string, same bool) (*loc
 		"several `dragoman serve` are running: %s", strings.Join(lines, "; "))
 }
 
+// base returns the URL of a process without a path.
+func (p *located) base() string {
+	if p.TLS {
+		return "https://" + p.address
+	}
+	return "http://" + p.address
+}
+
 // text describes a process on one line.
 func (p *located) text() string {
 	file := "without a configuration file"
 	if p.Config != "" {
 		file = "with " + clean(p.Config)
 	}
-	return "http://" + p.address + " (pid " + strconv.Itoa(p.PID) + ", " + file + ")"
+	return p.base() + " (pid " + strconv.Itoa(p.PID) + ", " + file + ")"
 }
 
 // servedPath returns the path of the configuration file that serve would use if it were started with

@@ -62,7 +62,7 @@ func (u *user) run(args ...string) (code int, stdout, stderr string) {
 	return code, out.take(), said.take()
 }
 
-var endpointLine = regexp.MustCompile(`MCP clients connect to (http://[^/\s]+)/mcp`)
+var endpointLine = regexp.MustCompile(`MCP clients connect to https?://([^/\s]+)/mcp`)
 
 // announcement waits for the line with the endpoint of serve.
 type announcement struct {
@@ -77,7 +77,7 @@ func (w *announcement) Write(p []byte) (int, error) {
 	w.text.Write(p)
 	if at := endpointLine.FindStringSubmatch(w.text.String()); at != nil {
 		select {
-		case w.at <- strings.TrimPrefix(at[1], "http://"):
+		case w.at <- at[1]:
 		default:
 		}
 	}

@@ -36,9 +36,7 @@ func newPeopleCommand(w *world) *cobra.Command {
 give them roles, and remove them. A person opens a link once; that browser is
 then signed in for 30 days. docs/access.md says what the roles are.
 
-Only the user who started "dragoman serve" can do this. If several run, the
-command chooses as "dragoman status" does; if none runs, it opens the database
-itself, and the next one finds the people.`,
+` + houseWho("people"),
 		Example: `  # List the people of the project default, which are all.
   dragoman people
 
@@ -173,16 +171,7 @@ that act for them. To take somebody out of one project, use
 func (c *peopleCommand) list(cmd *cobra.Command, _ []string) error {
 	return c.with(cmd, c.world, func(ctx context.Context, s *running) error {
 		people, err := pages(ctx, s, "/people", c.query(), func(p *admin.People) ([]admin.Person, string) { return p.People, p.Next })
-		switch {
-		case err != nil:
-			return err
-		case c.asJSON:
-			return c.printJSON(people, "  ")
-		case len(people) == 0:
-			c.status.Printf("nobody was invited; `dragoman people invite NAME%s` makes a link", c.words())
-			return nil
-		}
-		return c.print(peopleTable(people, time.Local))
+		return showAll(&c.houseFlags, c.world, people, err, "nobody was invited; `dragoman people invite NAME%s` makes a link", func(p []admin.Person) screen.Table { return peopleTable(p, time.Local) })
 	})
 }
 
@@ -265,13 +254,7 @@ func (c *peopleCommand) role(cmd *cobra.Command, args []string) error {
 		if err := c.about(ctx, s, http.MethodPut, args[0], "/roles", admin.RolesRequest{Roles: names}, &p); err != nil {
 			return err
 		}
-		if c.asJSON {
-			return c.printJSON(p, "  ")
-		}
-		if !c.quiet {
-			c.status.Printf("%s has the roles: %s", clean(p.Name), cmp.Or(rolesText(&p), "none"))
-		}
-		return nil
+		return c.done(c.world, p, "", "%s has the roles: %s", clean(p.Name), cmp.Or(rolesText(&p), "none"))
 	})
 }
 
@@ -281,13 +264,7 @@ func (c *peopleCommand) signOut(cmd *cobra.Command, args []string) error {
 		if err := c.about(ctx, s, http.MethodPost, args[0], "/sign-out", nil, &p); err != nil {
 			return err
 		}
-		if c.asJSON {
-			return c.printJSON(p, "  ")
-		}
-		if !c.quiet {
-			c.status.Printf("signed %s out of %s", clean(p.Name), quantity(p.Ended, "browser"))
-		}
-		return nil
+		return c.done(c.world, p, "", "signed %s out of %s", clean(p.Name), quantity(p.Ended, "browser"))
 	})
 }
 
@@ -297,13 +274,7 @@ func (c *peopleCommand) remove(cmd *cobra.Command, args []string) error {
 		if err := c.about(ctx, s, http.MethodDelete, args[0], "", nil, &p); err != nil {
 			return err
 		}
-		if c.asJSON {
-			return c.printJSON(p, "  ")
-		}
-		if !c.quiet {
-			c.status.Printf("removed %s, and the API keys that acted for them", clean(p.Name))
-		}
-		return nil
+		return c.done(c.world, p, "", "removed %s, and the API keys that acted for them", clean(p.Name))
 	})
 }
 

@@ -36,9 +36,7 @@ remove them. They are values that servers need, such as tokens: the database has
 them sealed, and the configuration refers to them as ${secret:NAME}. No command
 and no page shows a value again.
 
-Only the user who started "dragoman serve" can do this. If several run, the
-command chooses as "dragoman status" does; if none runs, it opens the database
-itself, and the next one finds the secrets.`,
+` + houseWho("secrets"),
 		Example: `  # List the secrets.
   dragoman secrets
 
@@ -120,21 +118,16 @@ stays in vault.key behind the new one, because backups of the database need it.`
 func (c *secretsCommand) list(cmd *cobra.Command, _ []string) error {
 	return c.with(cmd, c.world, func(ctx context.Context, s *running) error {
 		secrets, err := pages(ctx, s, "/secrets", c.query(), func(p *admin.Secrets) ([]admin.SecretEntry, string) { return p.Secrets, p.Next })
-		switch {
-		case err != nil:
-			return err
-		case c.asJSON:
-			return c.printJSON(secrets, "  ")
-		case len(secrets) == 0:
-			c.status.Printf("there are no secrets; `dragoman secrets set NAME%s` makes one", c.words())
-			return nil
-		}
-		t := screen.Table{Columns: []screen.Column{{Title: "NAME", Whole: true, Most: 40}, {Title: "CHANGED", Whole: true}, {Title: "BY", Most: 17}}}
-		for _, x := range secrets {
-			t.Rows = append(t.Rows, screen.Cells(x.Name, x.Changed.In(time.Local).Format(time.DateTime), x.By))
-		}
-		return c.print(t)
+		return showAll(&c.houseFlags, c.world, secrets, err, "there are no secrets; `dragoman secrets set NAME%s` makes one", secretTable)
 	})
+}
+
+func secretTable(secrets []admin.SecretEntry) screen.Table {
+	t := screen.Table{Columns: []screen.Column{{Title: "NAME", Whole: true, Most: 40}, {Title: "CHANGED", Whole: true}, {Title: "BY", Most: 17}}}
+	for _, x := range secrets {
+		t.Rows = append(t.Rows, screen.Cells(x.Name, x.Changed.In(time.Local).Format(time.DateTime), x.By))
+	}
+	return t
 }
 
 func (c *secretsCommand) set(cmd *cobra.Command, args []string) error {
@@ -158,16 +151,7 @@ func (c *secretsCommand) set(cmd *cobra.Command, args []string) error {
 		if err := c.change(ctx, s, http.MethodPut, "/secrets/"+url.PathEscape(name), admin.SecretRequest{Value: value}, &kept); err != nil {
 			return err
 		}
-		if c.asJSON {
-			return c.printJSON(kept, "  ")
-		}
-		if !c.quiet {
-			c.status.Printf("set the secret %q of the project %s", kept.Name, kept.Project)
-			if kept.Note != "" {
-				c.status.Printf("%s", lowerFirst(strings.TrimSuffix(kept.Note, ".")))
-			}
-		}
-		return nil
+		return c.done(c.world, kept, kept.Note, "set the secret %q of the project %s", kept.Name, kept.Project)
 	})
 }
 
@@ -230,12 +214,8 @@ func (c *secretsCommand) remove(cmd *cobra.Command, args []string) error {
 			return usagef("`dragoman secrets"+c.words()+"` lists the names", "there is no secret %q", args[0])
 		case err != nil:
 			return err
-		case c.asJSON:
-			return c.printJSON(gone, "  ")
-		case !c.quiet:
-			c.status.Printf("removed the secret %q of the project %s", gone.Name, gone.Project)
 		}
-		return nil
+		return c.done(c.world, gone, "", "removed the secret %q of the project %s", gone.Name, gone.Project)
 	})
 }
 

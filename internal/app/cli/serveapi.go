@@ -41,22 +41,45 @@ type running struct {
 	base    string   // the URL before the path of a request; "" means http:// and address
 	address string   // host:port
 	folders []string // the folders that may contain the key files of serve
+	key     string   // the API key that every request gets; "" for a process of this machine
+	tls     bool     // a process of this machine that speaks TLS, and so takes only API keys; see unverified
 	prove   bool     // send the key, if there is one, also where the process answers without it but says more with it
 	http    *http.Client
 }
 
 // runningFlags select the serve process to which a command sends its requests.
-type runningFlags struct{ file, listen string }
+type runningFlags struct{ file, listen, url string }
 
 func (f *runningFlags) addFlags(c *cobra.Command) {
+	f.addLocalFlags(c)
+	c.Flags().StringVar(&f.url, "url", "", "use the \"dragoman serve\" at `URL`, with the API key in DRAGOMAN_KEY")
+}
+
+// addLocalFlags adds the flags for a command that needs the process to be on this machine.
+func (f *runningFlags) addLocalFlags(c *cobra.Command) {
 	addConfigFlag(c, &f.file)
 	c.Flags().StringVar(&f.listen, "listen", "", "use the \"dragoman serve\" at `ADDR` (host:port)")
 }
 
-// running returns the serve process at the address in --listen, or else the one that locate finds. If
+// words returns the flags that name the same serve, for a command in a hint.
+func (f *runningFlags) words() string {
+	out := configWords(f.file)
+	if f.listen != "" {
+		out += " --listen " + shellWord(f.listen)
+	}
+	if f.url != "" {
+		out += " --url " + shellWord(f.url)
+	}
+	return out
+}
+
+// running returns the serve process at the URL in --url or the address in --listen, or else the one that locate finds. If
 // there is none, it returns the process at the configured or default address, without a check that
 // the process exists: it may belong to another user.
 func (l locator) running(ctx context.Context, f *runningFlags) (*running, error) {
+	if f.url != "" {
+		return l.remote(f)
+	}
 	address := f.listen
 	if address == "" {
 		at, err := l.locate(ctx, f.file, "--listen ADDR", false)
@@ -64,7 +87,7 @@ func (l locator) running(ctx context.Context, f *runningFlags) (*running, error)
 		case err != nil:
 			return nil, err
 		case at != nil:
-			return l.runningAt("http://" + at.address)
+			return l.runningOf(&at.Presence, at.address)
 		}
 		if address, err = l.env.listenAddress(f.file); err != nil {
 			return nil, err
@@ -80,6 +103,19 @@ func (l locator) running(ctx context.Context, f *runningFlags) (*running, error)
 	return l.runningAt("http://" + net.JoinHostPort(host, port))
 }
 
+// runningOf returns a serve process of the user at one of its addresses. One that speaks TLS has a certificate for
+// another name, so it must prove who it is in another way.
+func (l locator) runningOf(p *admin.Presence, address string) (*running, error) {
+	if !p.TLS {
+		return l.runningAt("http://" + address)
+	}
+	s, err := l.runningAt("https://" + address)
+	if err == nil {
+		s.unverified()
+	}
+	return s, err
+}
+
 // runningAt returns the serve process at a base URL, which may have a path. The HTTP client uses no
 // proxy, because the process is usually on this machine. It follows no redirects, because serve
 // sends none.
@@ -92,10 +128,14 @@ func (l locator) runningAt(base string) (*running, error) {
 	if u.Port() == "" {
 		address = net.JoinHostPort(u.Hostname(), map[bool]string{true: "443", false: "80"}[u.Scheme == "https"])
 	}
-	return &running{base: base, address: address, folders: admin.KeyFolders(l.env), http: &http.Client{
+	s := &running{base: base, address: address, folders: admin.KeyFolders(l.env), http: &http.Client{
 		Transport:     &http.Transport{},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}, nil
+	}}
+	if u.Scheme == "https" && config.IsLoopback(u.Hostname()) {
+		s.unverified()
+	}
+	return s, nil
 }
 
 // close closes the idle connections.
@@ -126,7 +166,10 @@ type asked struct {
 // askAs does the same as ask. The body may be secret, so only a process that has proved who it is gets it,
 // with the key.
 func (s *running) askAs(ctx context.Context, q asked, header ...string) (*http.Response, error) {
-	if s.prove {
+	if s.key != "" {
+		return s.send(ctx, q, append(header, "Authorization", "Bearer "+s.key)...)
+	}
+	if s.prove && !s.tls {
 		if at, key := s.proven(ctx); key != "" {
 			return at.send(ctx, q, append(header, "Authorization", "Bearer "+key)...)
 		}
@@ -139,7 +182,10 @@ func (s *running) askAs(ctx context.Context, q asked, header ...string) (*http.R
 		return nil, s.notServe()
 	}
 	var denied *problemError
-	if !errors.As(err, &denied) || denied.kind != "no-access" && denied.kind != "too-many-streams" {
+	if s.tls && errors.As(err, &denied) && denied.kind == "no-access" {
+		return nil, &problemError{denied.kind, "the `dragoman serve` at " + s.address + " speaks TLS, and needs an API key also from this machine", "use --url, with a key in " + keyVariable}
+	}
+	if s.tls || !errors.As(err, &denied) || denied.kind != "no-access" && denied.kind != "too-many-streams" {
 		return resp, err
 	}
 	var full error
@@ -248,7 +294,10 @@ func (s *running) send(ctx context.Context, q asked, header ...string) (*http.Re
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		return nil, &absentError{"no `dragoman serve` answers at " + s.address}
+		if s.key != "" {
+			return nil, s.unreachable(err)
+		}
+		return nil, &absentError{"no `dragoman serve` answers at " + s.address, ""}
 	}
 	if resp.StatusCode/100 == 2 {
 		return resp, nil
@@ -268,26 +317,33 @@ func (s *running) send(ctx context.Context, q asked, header ...string) (*http.Re
 	default:
 		text += ": " + lowerFirst(detail)
 	}
-	return nil, &problemError{kind: kind, text: lowerFirst(text)}
+	return nil, s.refusedKey(&problemError{kind: kind, text: lowerFirst(text)}, detail)
 }
 
 // notServe returns the error for an answer that serve would not give.
 func (s *running) notServe() error {
-	return &absentError{"the program at " + s.address + " is not `dragoman serve`"}
+	out := &absentError{text: "the program at " + s.address + " is not `dragoman serve`"}
+	if s.key != "" {
+		out.hint = "check the URL; it is what clients use, without /mcp"
+	}
+	return out
 }
 
 // absentError means that no serve process answers at the address.
-type absentError struct{ text string }
+type absentError struct{ text, hint string }
 
 func (e *absentError) Error() string { return e.text }
 
 func (e *absentError) Hint() string {
+	if e.hint != "" {
+		return e.hint
+	}
 	return "start `dragoman serve`, or name the address of a running serve with --listen or its configuration file with -c"
 }
 
 // problemError is an error response from a running serve process. kind is the last part of the
 // problem type.
-type problemError struct{ kind, text string }
+type problemError struct{ kind, text, hint string }
 
 func (e *problemError) Error() string { return e.text }
 
@@ -295,7 +351,7 @@ func (e *problemError) Hint() string {
 	if e.kind == "not-found" {
 		return "the running serve and this command have different versions; restart serve with the version of this command"
 	}
-	return ""
+	return e.hint
 }
 
 // decode sends a GET request to the API and decodes the JSON response. into is a pointer to the

@@ -42,7 +42,7 @@ func newStatusCommand(w *world) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status [NAME]",
 		Short: "Show the state of a running \"dragoman serve\" and its servers",
-		Long: `Ask a running "dragoman serve" on this machine for its state, and print a table
+		Long: `Ask a running "dragoman serve" for its state, and print a table
 of its servers. CALLS counts the calls that have ended since it started, RUNNING
 those that haven't. For a server that isn't ready, you see why, and when it's
 tried again. If a changed configuration file was refused, a line above the table
@@ -57,10 +57,14 @@ Without --listen, the command uses your "dragoman serve" that has the same
 configuration file, even if the file has errors now. If there is none, it uses
 the only one that runs, and if there are several, it lists them. If you run
 none, it looks at the address in the configuration file, or else at
-127.0.0.1:7300. "dragoman serve" shows its status only to programs on the same
-machine.`,
+127.0.0.1:7300. To another machine, "dragoman serve" shows its status only
+for an API key: use --url, with a key that has at least the role viewer in the
+environment variable DRAGOMAN_KEY.`,
 		Example: `  dragoman status
   dragoman status github
+
+  # Ask one on another machine, with the key in DRAGOMAN_KEY.
+  dragoman status --url https://mcp.example.com
 
   # Watch the servers, or append every change to a file.
   dragoman status --watch

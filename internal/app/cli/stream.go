@@ -100,7 +100,7 @@ func (s *stream) read(ctx context.Context) (ended bool, err error) {
 		e, err := in.Next()
 		if err != nil {
 			if errors.Is(err, io.EOF) {
-				err = &absentError{"the connection to `dragoman serve` at " + s.from.address + " ended"}
+				err = &absentError{"the connection to `dragoman serve` at " + s.from.address + " ended", ""}
 			}
 			return false, err
 		}

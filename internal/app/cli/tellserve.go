@@ -44,7 +44,7 @@ func (l locator) tell(ctx context.Context, p *located) told {
 	late := errors.New("it has not answered yet, and reads the file by itself")
 	ctx, cancel := context.WithTimeoutCause(ctx, tellTime, late)
 	defer cancel()
-	s, err := l.runningAt("http://" + p.address)
+	s, err := l.runningOf(&p.Presence, p.address)
 	var r *admin.Reloaded
 	if err == nil {
 		defer s.close()

@@ -28,7 +28,7 @@ func (l locator) serveURL(ctx context.Context, given, file string) (string, erro
 		case err != nil:
 			return "", err
 		case at != nil:
-			return "http://" + at.address, nil
+			return at.base(), nil
 		}
 	}
 	return l.env.serveAddress(given, file)
@@ -172,7 +172,7 @@ func (c *client) findElsewhere(ctx context.Context, err error) (config.Server, e
 	var lines, names []string
 	l := locator{c.env}
 	for _, p := range l.locateAll(ctx) {
-		base, status, why := l.statusAt(ctx, "http://"+p.address)
+		base, status, why := l.statusAt(ctx, p.base())
 		if why != "" || !p.proven {
 			continue
 		}
@@ -227,7 +227,7 @@ func (l locator) serving(ctx context.Context, file string, same bool) (base stri
 	case at != nil && !at.proven:
 		return "", status, "the serve at " + at.address + " does not answer"
 	case at != nil:
-		base = "http://" + at.address
+		base = at.base()
 	default:
 		if base, err = l.env.serveAddress("", file); err != nil {
 			return "", status, err.Error()

@@ -88,6 +88,12 @@ func sumOf[T string | []byte](text T) (sum [sumSize]byte) {
 	return sum
 }
 
+// IsKey reports whether a text is an API key without typing errors, whoever may know it.
+func IsKey(s string) bool {
+	_, _, ok := parse(s)
+	return ok
+}
+
 // looksLikeKey reports whether a text is meant to be a key.
 func looksLikeKey(s string) bool { return strings.HasPrefix(s, mark) }
 
