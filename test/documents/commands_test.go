@@ -75,6 +75,9 @@ var statuses = []struct {
 	{"dragoman server requirements --db postgres:", 1},  // no such database is running
 	{"dragoman secrets set github", 1},                  // nobody types a value
 	{"dragoman people role ada none", 1},                // there is no project shop
+	{"dragoman keys --url ", 2},                         // there is no key in DRAGOMAN_KEY
+	{"dragoman keys add ci --url ", 2},
+	{"dragoman status --url ", 2},
 }
 
 // less has additional arguments for commands that would take long or ask without them, by the beginning
