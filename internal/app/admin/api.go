@@ -131,7 +131,7 @@ func New(o Options) *API {
 	}
 	h := house{project: p, access: o.Access, desk: o.Desk, roster: o.Roster, safe: o.Safe}
 	a.keyAPI, a.peopleAPI, a.secretAPI = keyAPI{h}, peopleAPI{h, linkBase(&o)}, secretAPI{h}
-	a.serverAPI = serverAPI{project: p, config: o.Config, report: a.Report, logs: a.Logs}
+	a.serverAPI = serverAPI{project: p, access: o.Access, config: o.Config, report: a.Report, logs: a.Logs}
 	a.drafts.trying, a.drafts.keeping = make(chan struct{}, mostTrials), make(chan struct{}, 1)
 	_, _ = rand.Read(a.drafts.key[:]) // rand.Read never fails
 	// Every program on this machine may read the log, so none of them may keep the owner from it.

@@ -140,9 +140,9 @@ func credentials(k *keyring, a *Access) []credential {
 	return all
 }
 
-// TestEveryRoute is TA01: at each place, with each credential, each method of each path is refused as the table of
-// routes says, and nothing else is. After each refusal, an innocent admin is let in.
-func TestEveryRoute(t *testing.T) {
+// TestTA01EveryRoute checks that at each place, with each credential, each method of each path is refused as the
+// table of routes says, and nothing else is. After each refusal, an innocent admin is let in.
+func TestTA01EveryRoute(t *testing.T) {
 	t.Parallel()
 	k, gone := newKeyring(), func() context.Context { c, end := context.WithCancel(t.Context()); end(); return c }()
 	asked := 0
@@ -228,4 +228,42 @@ func TestEveryRoute(t *testing.T) {
 		}
 		a.Close()
 	}
+}
+
+// FuzzTA02Headers sends made-up credentials to each place: nobody becomes somebody by them. An admin's key, an innocent
+// client, works after each.
+func FuzzTA02Headers(f *testing.F) {
+	k := newKeyring()
+	all := make([]*Access, len(places))
+	for i, p := range places {
+		all[i] = NewAccess(p.local)
+		all[i].UsePublicURL(p.publicURL)
+		all[i].VisitorsFrom(k.gate.Visitor)
+		all[i].RolesFrom(k.gate.Roles)
+	}
+	good := k.texts["default admin"]
+	for _, seed := range [][3]string{{"", "", ""}, {"Bearer local", "admin", "dragoman_console_7300=local"}, {"Bearer " + good[:60], good[:66], good}, {"bearer  ", "\x00", "__Host-dragoman_console_80="}, {"Basic ZHJhZ29tYW46", "", ""}, {"Bearer " + k.texts["expired"], "", ""}} {
+		f.Add(seed[0], seed[1], seed[2])
+	}
+	f.Fuzz(func(t *testing.T, authorization, key, cookie string) {
+		for i, p := range places {
+			ask := func(header ...string) *http.Request {
+				r := asked("GET", "/api/v1/keys", append(p.headers, header...)...)
+				if p.tls {
+					r.TLS = &tls.ConnectionState{}
+				}
+				return r
+			}
+			r := ask("Authorization", authorization, "Cookie", cookie)
+			if key != "" {
+				r.Header.Set("X-API-Key", key)
+			}
+			if who, err := all[i].Check(r); err == nil && !strings.Contains(authorization+key, good) {
+				t.Errorf("%s: %q, %q, %q is %+v", p.name, authorization, key, cookie, who)
+			}
+			if who, err := all[i].Check(ask("X-API-Key", good)); (err == nil) != (p.way != "nobody") || err == nil && all[i].May(who, "default", identity.Admin) != nil {
+				t.Errorf("%s: an admin: %v", p.name, err)
+			}
+		}
+	})
 }

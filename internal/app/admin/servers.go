@@ -202,6 +202,7 @@ func operationRoute(op runtime.Operation, summary string) route {
 // serverAPI shows servers, with their handshakes and settings, and operates them.
 type serverAPI struct {
 	project project
+	access  *Access
 	config  string // see Options.Config
 	report  func() *Report
 	logs    func(server string, last int) []LogRecord
@@ -384,7 +385,11 @@ func (a *serverAPI) operate(r *http.Request, op runtime.Operation) (any, *Proble
 	if bad := a.project.noServer(name); bad != nil {
 		return nil, bad
 	}
-	if err := a.project.Operate(name, op, "with `dragoman "+string(op)+"` or the admin API"); err != nil {
+	by := "with `dragoman " + string(op) + "` or the admin API"
+	if who, err := a.access.Check(r); err == nil && who != identity.Local {
+		by += " by " + who.Seat
+	}
+	if err := a.project.Operate(name, op, by); err != nil {
 		p := &Problem{Type: "not-operable", Title: "The operation on the server is not possible", Status: http.StatusConflict, Detail: err.Error()}
 		var e *mcp.Error
 		if errors.As(err, &e) && e.Failure != nil {

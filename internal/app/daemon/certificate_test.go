@@ -157,8 +157,12 @@ func TestTLS(t *testing.T) {
 				t.Errorf("nobody gets %d at %s over HTTP/%d: %.300s", a.status, path, major, a.body)
 			}
 		}
-		if a := nobody.do(t.Context(), "GET", "/api/v1/status", nil, "Host", "evil.example"); a.status != 403 {
-			t.Errorf("a foreign host gets %d", a.status)
+		for _, path := range []string{"/", "/mcp", "/sse", "/s/old/mcp", "/p/default/mcp", "/messages", "/api/v1/status", "/api/v1/keys", "/console/", "/console/?link=x", "/healthz", "/readyz", "/metrics", "/none"} {
+			for _, r := range []*rig{nobody, api} { // TA12
+				if a := r.do(t.Context(), "GET", path, nil, "Host", "evil.example"); a.status != 403 {
+					t.Errorf("%s at a foreign host: %d", path, a.status)
+				}
+			}
 		}
 	}
 	address := strings.TrimPrefix(r.over(t, cert, 1, nil).base, "https://")
