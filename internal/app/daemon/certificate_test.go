@@ -153,7 +153,7 @@ func TestTLS(t *testing.T) {
 		}
 		nobody := r.over(t, cert, major, nil)
 		for path, want := range map[string]int{"/api/v1/status": 401, "/api/v1/logs/stream": 401, "/mcp": 401, "/console/": 401, "/console/events": 401, "/healthz": 200, "/readyz": 200} {
-			if a := nobody.do(t.Context(), "GET", path, nil); a.status != want || path == "/console/" && !strings.Contains(a.body, "nobody can be invited yet") {
+			if a := nobody.do(t.Context(), "GET", path, nil); a.status != want || path == "/console/" && !strings.Contains(a.body, "dragoman people invite NAME") {
 				t.Errorf("nobody gets %d at %s over HTTP/%d: %.300s", a.status, path, major, a.body)
 			}
 		}
