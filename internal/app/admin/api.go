@@ -14,6 +14,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/app/runtime"
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/logring"
 	"github.com/dragoman-mcp/dragoman/internal/relay/calls"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
@@ -134,8 +135,11 @@ func New(o Options) *API {
 	a.serverAPI = serverAPI{project: p, access: o.Access, config: o.Config, report: a.Report, logs: a.Logs}
 	a.drafts.trying, a.drafts.keeping = make(chan struct{}, mostTrials), make(chan struct{}, 1)
 	_, _ = rand.Read(a.drafts.key[:]) // rand.Read never fails
-	// Every program on this machine may read the log, so none of them may keep the owner from it.
-	a.logAPI.streams.known = func(r *http.Request) bool { _, err := a.opts.Access.Check(r); return err == nil }
+	// Every program on this machine and every viewer may read the log, so none of them may keep the owner from it.
+	a.logAPI.streams.known = func(r *http.Request) bool {
+		who, err := a.opts.Access.Check(r)
+		return err == nil && who == identity.Local
+	}
 	return a
 }
 
