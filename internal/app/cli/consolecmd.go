@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -59,6 +60,10 @@ func (c *consoleCommand) run(cmd *cobra.Command, _ []string) error {
 	}
 	defer s.close()
 	resp, err := s.ask(cmd.Context(), http.MethodPost, "/api/v1/console/link", nil)
+	var bad *problemError
+	if s.tls && errors.As(err, &bad) && bad.kind == "no-access" {
+		return withHint(errors.New("where other machines can reach it, the console opens only for people with an invitation"), "run `dragoman people invite NAME`")
+	}
 	if err != nil {
 		return err
 	}

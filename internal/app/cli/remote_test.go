@@ -72,6 +72,9 @@ func TestRemoteCommands(t *testing.T) {
 	if code, _, said := u.run("status"); code != exitFailure || !strings.Contains(said, "speaks TLS, and needs an API key") || !strings.Contains(said, "--url") {
 		t.Errorf("status without --url: %d %s", code, said)
 	}
+	if code, _, said := u.run("console"); code != exitFailure || !strings.Contains(said, "dragoman people invite NAME") {
+		t.Errorf("console: %d %s", code, said)
+	}
 	if code, _, said := u.run("healthcheck"); code != exitOK {
 		t.Errorf("healthcheck: %d %s", code, said)
 	}
