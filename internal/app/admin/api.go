@@ -56,8 +56,8 @@ type Options struct {
 	// Refusal returns why Dragoman does not use the current content of the configuration file. It
 	// returns nil if Dragoman uses that content. Refusal may be nil.
 	Refusal func() *Refusal
-	// Broken returns the projects of the configuration file that can't be used. It may be nil.
-	Broken func() []BrokenProject
+	// Broken returns the projects of the configuration file that can't be used as they are there. It may be nil.
+	Broken func() []ProjectTrouble
 	// Store returns where what must last is kept. Store may be nil.
 	Store func() store.State
 	// Desk makes API keys, Roster invites people, and Safe keeps secrets. If one of them is nil, the routes

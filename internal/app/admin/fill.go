@@ -25,9 +25,9 @@ type statusAPI struct {
 	budget      *transport.Budget
 	calls       *calls.Ring
 	losses      func(project string) []Loss
-	refusal     func() *Refusal        // may be nil
-	broken      func() []BrokenProject // may be nil
-	store       func() store.State     // may be nil
+	refusal     func() *Refusal         // may be nil
+	broken      func() []ProjectTrouble // may be nil
+	store       func() store.State      // may be nil
 	alias       *aliases
 	started     time.Time
 	version     string
@@ -53,7 +53,7 @@ func (a *statusAPI) Report() *Report {
 		r.Refusal = a.refusal()
 	}
 	if a.broken != nil {
-		r.Broken = a.broken()
+		r.Troubles = a.broken()
 	}
 	if a.store != nil {
 		r.Store = storeOf(a.store())
@@ -73,6 +73,9 @@ func (a *statusAPI) Report() *Report {
 	for _, u := range state.Servers {
 		s := a.server(u.Report, state.Lists, u.Clean)
 		s.Calls, s.FailedCalls = counts[s.Name].Ended, counts[s.Name].Failed
+		if s.Shared = a.project.Shares(s.Name); s.Shared {
+			s.Sessions = []Session{} // some are of other projects' clients
+		}
 		r.Servers = append(r.Servers, s)
 	}
 	for _, p := range state.Parked {

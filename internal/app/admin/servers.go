@@ -309,6 +309,9 @@ func (a *serverAPI) readServer(r *http.Request) (any, *Problem) {
 		return nil, a.project.noServer(name)
 	}
 	clean := a.project.Clean(name)
+	if c.Shared { // how default starts it is none of this project's business
+		c = config.Server{Name: name, Prefix: c.Prefix, Unprefixed: c.Unprefixed, Expose: c.Expose, Shared: true}
+	}
 	out := ServerDetail{
 		Server: report.Servers[i], Endpoint: a.project.path(endpointOf(name)), Prefix: c.Prefix, Lazy: c.Lazy, Shown: c.Describe(), Dialect: c.Dialect,
 		Pinned: revisionText(c.Revision), Cost: a.costs()[name], Settings: settingsOf(c), Log: a.logs(name, detailLog),
@@ -341,9 +344,12 @@ func (a *serverAPI) readHandshake(r *http.Request) (any, *Problem) {
 // settingsOf returns the settings of a server. For environment variables and headers it returns
 // only the names, because the values may be secret.
 func settingsOf(c config.Server) []Setting {
-	out := []Setting{
-		{"prefix", cmp.Or(c.Prefix, "none")}, {"isolation", c.Isolation.String()}, {"lazy", fmt.Sprint(c.Lazy)},
-		{"startTimeout", c.StartTimeout.String()}, {"callTimeout", c.CallTimeout.String()}, {"callMax", c.CallMax.String()}, {"message", fmt.Sprint(c.Message)},
+	out := []Setting{{"prefix", cmp.Or(c.Prefix, "none")}}
+	if !c.Shared {
+		out = append(out, []Setting{
+			{"isolation", c.Isolation.String()}, {"lazy", fmt.Sprint(c.Lazy)}, {"startTimeout", c.StartTimeout.String()},
+			{"callTimeout", c.CallTimeout.String()}, {"callMax", c.CallMax.String()}, {"message", fmt.Sprint(c.Message)},
+		}...)
 	}
 	add := func(name, value string) {
 		if value != "" {

@@ -37,22 +37,27 @@ func (a *serverAPI) readSettings(r *http.Request) (any, *Problem) {
 		return nil, bad
 	}
 	out := ServerSettings{Server: name, Lines: []ConfigLine{}}
-	s := a.project.Current()
+	s, project := a.project.Current(), ""
 	if s == nil {
 		return out, nil
+	}
+	if house := a.project.House(); house != s { // the file has default and its projects
+		if _, ok := house.Project(a.project.name()); ok {
+			s, project = house, a.project.name()
+		}
 	}
 	where := s.Where()
 	if out.Known = where != nil; s.File != "" {
 		out.File = a.config
 	}
-	base, own := "mcpServers."+name, "dragoman.servers."+name
+	base, own := config.PathsOf(project, name)
 	for _, l := range s.Lines(where) {
 		if l.Key == "" || l.Path != base && l.Path != own && !strings.HasPrefix(l.Path, base+".") && !strings.HasPrefix(l.Path, own+".") {
 			continue // not a setting of this server
 		}
 		x := ConfigLine{Path: l.Path, Value: l.Value, Line: l.At}
 		if x.Line == 0 && strings.HasPrefix(l.Path, own+".") {
-			x.Line = config.LineOf(where, name, l.Key)
+			x.Line = config.LineOf(where, project, name, l.Key)
 		}
 		out.Lines = append(out.Lines, x)
 	}

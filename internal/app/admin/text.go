@@ -24,6 +24,9 @@ func (r *Report) Text(now time.Time) []byte {
 	if r.Store != nil {
 		line(0, "%s", r.Store.Line())
 	}
+	for _, x := range r.Troubles {
+		line(0, "%s", x.Line())
+	}
 	line(0, "clients: %s", counts(r.Conversations, r.Requests))
 	if len(r.DemoClients) > 0 {
 		line(1, "%s are clients of the demo; --quiet-demo leaves them out", strings.Join(r.DemoClients, " and "))
@@ -52,6 +55,9 @@ func (r *Report) Text(now time.Time) []byte {
 	line(0, "---- end")
 	return b.Bytes()
 }
+
+// Line returns one line that says why the project isn't in use as it is stored.
+func (x ProjectTrouble) Line() string { return "project " + x.Project + ": " + x.Problem }
 
 // Line returns one line that says where what must last is kept, and what's wrong with it.
 func (s *Store) Line() string {

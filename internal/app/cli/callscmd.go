@@ -25,6 +25,7 @@ var callOutcomes = []string{"running", "ok", "tool_error", "failed", "cancelled"
 type callsCommand struct {
 	*world
 	runningFlags
+	project        string
 	follow, asJSON bool
 	save           string
 
@@ -96,6 +97,7 @@ func (c *callsCommand) addFlags(cmd *cobra.Command) {
 	flags.StringVar(&c.search, "search", "", "print only calls with `TEXT` in their metadata, such as the tool name or the trace id")
 	flags.StringVar(&c.save, "save", "", "write both sides of the call to the new file `FILE`, for dragoman replay")
 	flags.BoolVar(&c.asJSON, "json", false, "print each call as JSON on one line")
+	addProjectFlag(flags, &c.project)
 	c.runningFlags.addFlags(cmd)
 }
 
@@ -130,6 +132,7 @@ func (c *callsCommand) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	defer s.close()
+	s.project = c.project
 	s.prove = true // why calls failed is only for the user
 	if c.save != "" {
 		return signalOr(cmd.Context(), c.saveTranscript(cmd.Context(), s, args[0]))

@@ -36,10 +36,12 @@ type client struct {
 	*world
 	t       targetFlags
 	file    string
+	project string
 	direct  bool
 	timeout time.Duration
 
 	where   where    // the server that the command line names
+	atURL   bool     // where is the endpoint of a project, which the command has looked up
 	foundAt string   // the base URL of the serve process that has the server; see findElsewhere
 	secrets []string // the secrets in the settings of the server; see remember
 }
@@ -49,6 +51,7 @@ type client struct {
 func (c *client) addFlags(cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&c.timeout, "timeout", 0, "give up after `TIME`, such as 30s, the server's start included (default: the configured limits)")
 	cmd.Flags().BoolVar(&c.direct, "direct", false, "start a configured server even if \"dragoman serve\" already runs it")
+	addProjectFlag(cmd.Flags(), &c.project)
 	addConfigFlag(cmd, &c.file)
 	c.t.add(cmd.Flags())
 }
@@ -72,11 +75,7 @@ func (c *client) onServer(ctx context.Context, ask *asker, body func(context.Con
 	}
 	c.where.file = c.file
 	whole := ctx // for the handshake; see endTime
-	server, file, err := c.t.target(c.env, c.where.target, c.where.command, c.where.file)
-	through := err != nil
-	if through {
-		server, err = c.findElsewhere(ctx, err)
-	}
+	server, file, through, err := c.find(ctx)
 	if err != nil {
 		return err
 	}
@@ -124,6 +123,21 @@ func (c *client) onServer(ctx context.Context, ask *asker, body func(context.Con
 		return f
 	}
 	return err
+}
+
+// find returns the configuration of the server that the command line names. through says that it reaches the
+// server through a running serve; otherwise file may be the configuration file that has it.
+func (c *client) find(ctx context.Context) (server config.Server, file *opened, through bool, err error) {
+	if c.project != "" && !c.atURL {
+		server, err = c.inProject(ctx)
+		return server, nil, true, err
+	}
+	server, file, err = c.t.target(c.env, c.where.target, c.where.command, c.where.file)
+	if err != nil {
+		server, err = c.findElsewhere(ctx, err)
+		return server, nil, true, err
+	}
+	return server, file, false, nil
 }
 
 // connect opens a session. If ask is nil, the session declines all requests of the server for

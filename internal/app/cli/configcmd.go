@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -105,19 +106,25 @@ func (c *configCheckCommand) run(*cobra.Command, []string) error {
 	return err
 }
 
-// missingCAs returns a problem for each certificate file that a server needs and that cannot be used. serve
-// reads these files for each new connection, so a file that it loads may lack them.
+// missingCAs returns a problem for each certificate file that a server of any project needs and that cannot be
+// used. serve reads these files for each new connection, so a file that it loads may lack them.
 func missingCAs(path string, s *config.Snapshot) (out config.Problems) {
-	var where map[string]int
-	for _, x := range s.Servers {
-		if x.CAFile == "" || x.Disabled || x.Command != "" {
-			continue
-		}
-		if _, err := httplink.LoadCAs(x.CAFile); err != nil {
-			if where == nil {
-				where = s.Where()
+	where := sync.OnceValue(s.Where)
+	look := func(project string, servers []config.Server) {
+		for _, x := range servers {
+			if x.CAFile == "" || x.Disabled || x.Command != "" || x.Shared {
+				continue
 			}
-			out = append(out, config.Problem{File: path, Line: config.LineOf(where, x.Name, "caFile"), Col: 1, Path: "dragoman.servers." + x.Name + ".caFile", Text: err.Error(), Server: x.Name})
+			if _, err := httplink.LoadCAs(x.CAFile); err != nil {
+				_, own := config.PathsOf(project, x.Name)
+				out = append(out, config.Problem{File: path, Line: config.LineOf(where(), project, x.Name, "caFile"), Col: 1, Path: own + ".caFile", Text: err.Error(), Server: x.Name})
+			}
+		}
+	}
+	look("", s.Servers)
+	for _, p := range s.Projects {
+		if p.Config != nil {
+			look(p.Name, p.Config.Servers)
 		}
 	}
 	return out

@@ -113,8 +113,18 @@ func (c *listCommand) check(cmd *cobra.Command, args []string) error {
 }
 
 func (c *listCommand) run(cmd *cobra.Command, _ []string) error {
+	if c.health && c.project != "" {
+		return usagef("use `dragoman status --project "+shellWord(c.project)+"`, or write tools, prompts or resources after list", "the servers of a project are not opened anew")
+	}
 	if c.health {
 		return c.listHealth(cmd.Context())
+	}
+	if c.where.target == "" && c.where.command == nil && c.project != "" {
+		base, status, err := c.projectAt(cmd.Context())
+		if err != nil {
+			return err
+		}
+		c.where.target, c.atURL = base+pathOf(status.Project)+"/mcp", true
 	}
 	if c.where.target == "" && c.where.command == nil {
 		base, status, why := locator{c.env}.serving(cmd.Context(), c.file, false)

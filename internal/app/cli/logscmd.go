@@ -21,6 +21,7 @@ import (
 type logsCommand struct {
 	*world
 	runningFlags
+	project        string
 	follow, asJSON bool
 	lines          int
 }
@@ -57,6 +58,7 @@ how many; the servers are never slowed down.`,
 	flags.BoolVarP(&c.follow, "follow", "f", false, "print new records as they come, until Ctrl-C")
 	flags.IntVarP(&c.lines, "lines", "n", 100, "print the last `N` records first")
 	flags.BoolVar(&c.asJSON, "json", false, "print each record as JSON on one line")
+	addProjectFlag(flags, &c.project)
 	c.addFlags(cmd)
 	return cmd
 }
@@ -78,6 +80,7 @@ func (c *logsCommand) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	defer s.close()
+	s.project = c.project
 	query := url.Values{"limit": {strconv.Itoa(c.lines)}}
 	if len(args) > 0 {
 		query.Set("server", args[0])

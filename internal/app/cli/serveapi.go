@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
@@ -43,6 +45,7 @@ type running struct {
 	folders []string // the folders that may contain the key files of serve
 	key     string   // the API key that every request gets; "" for a process of this machine
 	tls     bool     // a process of this machine that speaks TLS, and so takes only API keys; see unverified
+	project string   // the project that requests to the API are about; "" means default
 	prove   bool     // send the key, if there is one, also where the process answers without it but says more with it
 	http    *http.Client
 }
@@ -267,8 +270,8 @@ func (s *running) page(ctx context.Context, path string) (status int, body []byt
 // do sends one HTTP request.
 func (s *running) do(ctx context.Context, q asked, header ...string) (*http.Response, error) {
 	address := cmp.Or(s.base, "http://"+s.address) + q.path
-	if len(q.query) > 0 {
-		address += "?" + q.query.Encode()
+	if query := s.about(q); len(query) > 0 {
+		address += "?" + query.Encode()
 	}
 	req, err := http.NewRequestWithContext(ctx, q.method, address, bytes.NewReader(q.body))
 	if err != nil {
@@ -281,6 +284,21 @@ func (s *running) do(ctx context.Context, q asked, header ...string) (*http.Resp
 		req.Header.Set(header[i], header[i+1])
 	}
 	return s.http.Do(req)
+}
+
+// about returns the query of a request, which also names the project.
+func (s *running) about(q asked) url.Values {
+	if s.project == "" || q.query.Has("project") || !strings.HasPrefix(q.path, "/api/v1/") {
+		return q.query
+	}
+	query := url.Values{"project": {s.project}}
+	maps.Copy(query, q.query)
+	return query
+}
+
+// addProjectFlag adds the flag --project of commands that read from a running serve.
+func addProjectFlag(flags *pflag.FlagSet, project *string) {
+	flags.StringVar(project, "project", "", "use the project `NAME` of the running serve (default: default)")
 }
 
 // send does the same as askAs, except that it does not add the user's key.
@@ -399,7 +417,7 @@ func (s *running) report(ctx context.Context) (*admin.Report, error) {
 // noServer returns the error for a name that no server of the serve process has. It may be that of a
 // server that the configuration disables. file is the value of -c.
 func noServer(name string, r *admin.Report, file string) error {
-	if snapshot, _ := config.Load(r.Config); r.Config != "" && snapshot != nil {
+	if snapshot, _ := config.Load(r.Config); r.Config != "" && snapshot != nil && pathOf(r.Project) == "" {
 		if x, ok := snapshot.Server(name); ok && x.Disabled {
 			return disabledServer(name, r.Config, file)
 		}

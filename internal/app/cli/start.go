@@ -42,7 +42,8 @@ func (c *serveCommand) showStart(o startOptions, s daemon.Start) {
 // text returns the table of the servers after the start, and the next steps for the user.
 func (o startOptions) text(s daemon.Start, now time.Time, width int, colour bool) string {
 	r := s.Report
-	if len(r.Servers) == 0 {
+	projects := projectsAfterStart(s.Projects)
+	if len(r.Servers) == 0 && projects == "" {
 		ways := "`" + o.program + " import` takes those of another client, or add some under mcpServers in " + cmp.Or(clean(r.Config), "dragoman.yaml") + "\n"
 		if o.console {
 			ways = "add one in the console, or " + ways
@@ -60,8 +61,24 @@ func (o startOptions) text(s daemon.Start, now time.Time, width int, colour bool
 		})
 	}
 	annotate(&t, r.Servers, now)
-	return t.Text() + "dragoman: `" + o.program + " connect CLIENT" + clean(o.connectFlags()) + "` connects a client\n" +
+	table := ""
+	if len(r.Servers) > 0 {
+		table = t.Text()
+	}
+	return table + projects + "dragoman: `" + o.program + " connect CLIENT" + clean(o.connectFlags()) + "` connects a client\n" +
 		"dragoman: `" + o.program + " status" + clean(o.flags) + "` shows this table again\n"
+}
+
+// projectsAfterStart returns a line about the projects other than default, or "" if there are none.
+func projectsAfterStart(all []daemon.StartedProject) string {
+	var words []string
+	for _, p := range all {
+		words = append(words, fmt.Sprintf("%s (%d of %s ready)", clean(p.Name), p.Ready, quantity(p.Servers, "server")))
+	}
+	if len(words) == 0 {
+		return ""
+	}
+	return "dragoman: further projects: " + strings.Join(words, ", ") + "\n"
 }
 
 // connectFlags returns the flags with which `dragoman connect` writes the address of this process. The
@@ -132,6 +149,9 @@ func (c *serveCommand) recordStart(s daemon.Start, now time.Time) {
 	c.status.record(slog.LevelInfo, fmt.Sprintf("servers after the start: %d", len(s.Report.Servers)), slog.String("code", "started"),
 		slog.Int("ready", count["ready"]), slog.Int("starting", count["starting"]), slog.Int("idle", count["idle"]),
 		slog.Int("failed", count["failed"]+count["unresponsive"]))
+	for _, p := range s.Projects {
+		c.status.record(slog.LevelInfo, fmt.Sprintf("servers after the start: %d", p.Servers), slog.String("code", "started"), slog.String("project", p.Name), slog.Int("ready", p.Ready))
+	}
 }
 
 // showConsole prints how to open the console. serve calls it after the start. A link is a secret,

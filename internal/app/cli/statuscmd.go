@@ -22,6 +22,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/screen"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 	"github.com/dragoman-mcp/dragoman/internal/team/store"
 )
 
@@ -32,6 +33,7 @@ const watchPause = time.Second
 type statusCommand struct {
 	*world
 	runningFlags
+	project       string
 	watch, asJSON bool
 
 	name string // the server, or "" for all
@@ -79,6 +81,7 @@ environment variable DRAGOMAN_KEY.`,
 	flags := flagsInOrder(cmd)
 	flags.BoolVar(&c.watch, "watch", false, "draw the table again every second, or print each change if stdout is not a terminal")
 	flags.BoolVar(&c.asJSON, "json", false, "print the status as JSON; with --watch, one line for each change")
+	addProjectFlag(flags, &c.project)
 	c.addFlags(cmd)
 	return cmd
 }
@@ -97,7 +100,7 @@ func (c *statusCommand) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	defer s.close()
-	c.name = ""
+	s.project, c.name = c.project, ""
 	if len(args) > 0 {
 		c.name = args[0]
 	}
@@ -151,13 +154,16 @@ func (c *statusCommand) statusText(address string, r *admin.Report, now time.Tim
 		return c.serverText(serverNamed(r, c.name), now)
 	}
 	var b strings.Builder
-	b.WriteString(c.paragraph(fmt.Sprintf("dragoman %s at http://%s/mcp, pid %d, %s for %s", clean(r.Version), address, r.PID, clean(r.State), spanOf(time.Duration(r.UptimeSeconds)*time.Second))))
-	b.WriteString(c.paragraph(clientsText(r)))
+	b.WriteString(c.paragraph(fmt.Sprintf("dragoman %s at http://%s%s/mcp, pid %d, %s for %s", clean(r.Version), address, pathOf(r.Project), r.PID, clean(r.State), spanOf(time.Duration(r.UptimeSeconds)*time.Second))))
+	b.WriteString(c.paragraph(projectsLine(r) + clientsText(r)))
 	if r.Refusal != nil {
 		b.WriteString(c.paragraph(refusalLine(r.Refusal) + " (" + spanOf(now.Sub(r.Refusal.Since)) + " ago)"))
 	}
 	if r.Store != nil && (r.Store.Place != string(store.Absent) || r.Store.Problem != "") {
 		b.WriteString(c.paragraph(clean(r.Store.Line())))
+	}
+	for _, x := range r.Troubles {
+		b.WriteString(c.paragraph(clean(x.Line())))
 	}
 	b.WriteByte('\n')
 	if len(r.Servers) == 0 {
@@ -182,6 +188,25 @@ func (c *statusCommand) statusText(address string, r *admin.Report, now time.Tim
 	annotate(&t, r.Servers, now)
 	b.WriteString(t.Text())
 	return b.String()
+}
+
+// pathOf returns what is in front of the paths of a project.
+func pathOf(project string) string {
+	if cmp.Or(project, event.DefaultProject) == event.DefaultProject {
+		return ""
+	}
+	return "/p/" + project
+}
+
+// projectsLine names the project of a report if it isn't default, or else the other projects.
+func projectsLine(r *admin.Report) string {
+	switch {
+	case pathOf(r.Project) != "":
+		return "project " + clean(r.Project) + "; "
+	case len(r.Projects) > 1:
+		return "project default, beside " + clean(strings.Join(r.Projects[1:], ", ")) + "; "
+	}
+	return ""
 }
 
 // clientsText returns the numbers of client sessions, requests without a session, and parked calls

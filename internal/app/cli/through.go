@@ -154,7 +154,7 @@ func (c *client) servedFailure(ctx context.Context, err error, server string, th
 // none, why is the reason.
 func (c *client) serving(ctx context.Context) (base string, status admin.Report, why string) {
 	if c.foundAt != "" {
-		return locator{c.env}.statusAt(ctx, c.foundAt)
+		return locator{c.env}.statusAt(ctx, c.foundAt, c.project)
 	}
 	return locator{c.env}.servingSame(ctx, c.where.file)
 }
@@ -172,7 +172,7 @@ func (c *client) findElsewhere(ctx context.Context, err error) (config.Server, e
 	var lines, names []string
 	l := locator{c.env}
 	for _, p := range l.locateAll(ctx) {
-		base, status, why := l.statusAt(ctx, p.base())
+		base, status, why := l.statusAt(ctx, p.base(), "")
 		if why != "" || !p.proven {
 			continue
 		}
@@ -194,6 +194,39 @@ func (c *client) findElsewhere(ctx context.Context, err error) (config.Server, e
 		return config.Server{}, unknownServer(c.where.target, "the running serve", names)
 	}
 	return config.Server{}, err
+}
+
+// inProject returns the configuration of a server of the project in --project, which a running serve has. No
+// other command starts the servers of such a project.
+func (c *client) inProject(ctx context.Context) (config.Server, error) {
+	if !c.where.configured() || c.direct || c.t.given() != "" {
+		return config.Server{}, usagef("remove --project, or name a server of the project", "--project works only with servers of a running serve")
+	}
+	base, status, err := c.projectAt(ctx)
+	if err != nil {
+		return config.Server{}, err
+	}
+	through, ok := endpointOf(config.Server{Name: c.where.target}, base, status)
+	if !ok {
+		return config.Server{}, noServer(c.where.target, status, c.file)
+	}
+	return locator{c.env}.withKey(ctx, through, base), nil
+}
+
+// projectAt returns the base URL of the running serve, and its status about the project in --project.
+func (c *client) projectAt(ctx context.Context) (base string, status *admin.Report, err error) {
+	l := locator{c.env}
+	base, _, why := l.serving(ctx, c.file, false)
+	if why != "" {
+		return "", nil, withHint(errors.New("a running serve was not found: "+why), "start `dragoman serve`, which serves the project %s", c.project)
+	}
+	c.tell("using the running serve at %s", base)
+	_, report, why := l.statusAt(ctx, base, c.project)
+	if why != "" {
+		return "", nil, errors.New(why)
+	}
+	c.foundAt = base
+	return base, &report, nil
 }
 
 // tell prints a line if --verbose is set.
@@ -233,17 +266,18 @@ func (l locator) serving(ctx context.Context, file string, same bool) (base stri
 			return "", status, err.Error()
 		}
 	}
-	return l.statusAt(ctx, base)
+	return l.statusAt(ctx, base, "")
 }
 
-// statusAt returns base and the status of the serve process there. If there is none that can be used, base
-// is "" and why is the reason.
-func (l locator) statusAt(ctx context.Context, base string) (_ string, status admin.Report, why string) {
+// statusAt returns base and the status of the serve process there, about a project; "" means default. If
+// there is none that can be used, base is "" and why is the reason.
+func (l locator) statusAt(ctx context.Context, base, project string) (_ string, status admin.Report, why string) {
 	s, err := l.runningAt(base)
 	if err != nil {
 		return "", status, err.Error()
 	}
 	defer s.close()
+	s.project = project
 	if host, _, _ := net.SplitHostPort(s.address); !config.IsLoopback(host) {
 		return "", status, base + " is not a loopback address"
 	}

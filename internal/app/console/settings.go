@@ -97,8 +97,8 @@ func (w *where) settings(s *config.Snapshot, server string) *settings {
 		case l.Key == "" || l.Value == "":
 		case l.At > 0:
 			x.From = filepath.Base(out.File) + ", line " + strconv.Itoa(l.At)
-		case server != "" && within(l.Path, "dragoman.servers."+server) && config.LineOf(lines, server, l.Key) > 0:
-			x.From = filepath.Base(out.File) + ", line " + strconv.Itoa(config.LineOf(lines, server, l.Key))
+		case server != "" && within(l.Path, "dragoman.servers."+server) && config.LineOf(lines, "", server, l.Key) > 0:
+			x.From = filepath.Base(out.File) + ", line " + strconv.Itoa(config.LineOf(lines, "", server, l.Key))
 		case out.Known:
 			x.From = "default"
 		}

@@ -7,7 +7,6 @@ import (
 	"sync"
 
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
-	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
@@ -17,7 +16,7 @@ import (
 type fileProjects struct {
 	mu     sync.Mutex
 	served map[string]config.Project // as the file had them when they were applied
-	broken []admin.BrokenProject     // those that the file has now and that can't be used, in file order
+	broken []admin.ProjectTrouble    // those that the file has now and that can't be used, in file order
 }
 
 // names returns the names of the projects that are served from the file.
@@ -31,7 +30,7 @@ func (f *fileProjects) names() (all []string) {
 }
 
 // unusable returns what the file has and we can't use.
-func (f *fileProjects) unusable() []admin.BrokenProject {
+func (f *fileProjects) unusable() []admin.ProjectTrouble {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.broken
@@ -45,27 +44,25 @@ type projectChange struct {
 	from *config.Snapshot // before the change; nil if the project is new
 }
 
-// applyProjects makes the projects of the file those of s, whose default project was applied before. A
-// project that can't be used stays as it is, or away, and the others notice nothing of it. It returns what
-// it has changed.
+// applyProjects makes the projects of the file those of s, whose default project was applied before. They
+// come before those of the store. A project that can't be used stays as it is, or away, and the others notice
+// nothing of it. It returns what it has changed.
 func (d *daemon) applyProjects(s *config.Snapshot) (done []projectChange) {
 	f := &d.projects
 	f.mu.Lock()
 	before := f.served
 	f.mu.Unlock()
 	served := map[string]config.Project{}
-	var broken []admin.BrokenProject
+	var broken []admin.ProjectTrouble
 	for _, p := range s.Projects {
 		was, running := before[p.Name]
-		if p.Unusable == nil && !running && d.runtime.Project(p.Name) != nil {
-			p.Unusable = &config.Problem{Project: p.Name, Text: "the store has a project of this name", Hint: "give one of the two another name"}
-		}
 		switch {
 		case p.Unusable != nil:
-			broken = append(broken, admin.BrokenProject{Name: p.Name, Problem: excerpt.Line(p.Unusable.String(), 400), Serving: running})
+			effect := " It is not served."
 			if running {
-				served[p.Name] = was
+				served[p.Name], effect = was, " It stays as it was."
 			}
+			broken = append(broken, admin.ProjectTrouble{Project: p.Name, Problem: sentence(p.Unusable) + effect})
 			continue
 		case !running:
 			done = append(done, projectChange{p.Name, "added", p, nil})
@@ -113,8 +110,8 @@ func logProjects(log *slog.Logger, changes []projectChange, problems config.Prob
 	}
 }
 
-// projectsText says in sentences what has changed in projects, and which can't be used.
-func projectsText(changes []projectChange, broken []admin.BrokenProject) (text string) {
+// projectsText says in sentences what has changed in projects, and which aren't as the file has them.
+func projectsText(changes []projectChange, broken []admin.ProjectTrouble) (text string) {
 	list := func(what string, names []string) {
 		if slices.Sort(names); len(names) > 0 {
 			text += " " + what + ": " + strings.Join(names, ", ") + "."
@@ -129,16 +126,11 @@ func projectsText(changes []projectChange, broken []admin.BrokenProject) (text s
 		}
 		list("Projects "+what, names)
 	}
-	var kept, away []string
+	var bad []string
 	for _, p := range broken {
-		if p.Serving {
-			kept = append(kept, p.Name)
-		} else {
-			away = append(away, p.Name)
-		}
+		bad = append(bad, p.Project)
 	}
-	list("Projects that stay as they were because of an error", kept)
-	list("Projects that are not served because of an error", away)
+	list("Projects with errors, which are not as the file has them", bad)
 	return text
 }
 

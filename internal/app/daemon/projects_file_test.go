@@ -38,7 +38,12 @@ func TestProjectsOfTheFile(t *testing.T) {
 	gh, pay, other := child(t, "gh", "legacy"), child(t, "pay", "modern"), child(t, "pay", "legacy")
 	shop := "title: Shop, use: [gh], mcpServers: {" + entryOf(pay) + "}, servers: {gh: {expose: {tools: {deny: [pid]}}}}"
 	team := "mcpServers: {" + entryOf(other) + "}"
-	w := serveFile(t, twoProjects(entryOf(gh), shop, ""))
+	folder := t.TempDir()
+	w := serveFile(t, twoProjects(entryOf(gh), shop, ""), func(o *ServeOptions) { o.KeyFolders = []string{folder} })
+	keys, err := admin.ReadKeys([]string{folder}, strings.TrimPrefix(w.base, "http://"))
+	if err != nil || len(keys) != 1 {
+		t.Fatal(keys, err)
+	}
 	w.call("/p/shop/mcp", "pay__echo", `{"v":1}`).wantText(t, `{"v":1}`)
 	w.call("/p/shop/mcp", "gh__echo", `{"v":2}`).wantText(t, `{"v":2}`)
 	w.call("/p/shop/s/gh/mcp", "echo", `{"v":3}`).wantText(t, `{"v":3}`)
@@ -50,6 +55,14 @@ func TestProjectsOfTheFile(t *testing.T) {
 	}
 	if n := len(gh.pids(t)); n != 1 || gh.count("call echo") != 3 {
 		t.Errorf("the shared server has %d processes and got %d calls", n, gh.count("call echo"))
+	}
+	for path, want := range map[string]string{
+		"/servers/gh": `"shared": true`, "/servers/pay/settings": `"path": "dragoman.projects.shop.mcpServers.pay.command"`, "/servers/gh/settings": `"path": "dragoman.projects.shop.servers.gh.expose.tools.deny"`,
+	} {
+		a := w.do(t.Context(), "GET", "/api/v1"+path+"?project=shop", nil, "Authorization", "Bearer "+keys[0])
+		if a.status != 200 || !strings.Contains(a.body, want) || strings.Contains(path, "settings") && (!strings.Contains(a.body, `"known": true`) || !strings.Contains(a.body, `"line": 6`)) || strings.Contains(path, "gh") && strings.Contains(a.body, filepath.Base(gh.Command)) {
+			t.Errorf("%s: %d %s", path, a.status, a.body)
+		}
 	}
 	session := w.initialize("/mcp", "2025-11-25", "{}")
 	theirs := w.initialize("/p/shop/mcp", "2025-11-25", "{}")
@@ -85,8 +98,8 @@ func TestProjectsOfTheFile(t *testing.T) {
 	w.post("/p/shop/mcp", toolCall("5", "pay__echo", `{"v":9}`), "Mcp-Session-Id", theirs).wantText(t, `{"v":9}`)
 	var report admin.Report
 	status := w.do(t.Context(), "GET", "/api/v1/status", nil).body
-	if err := json.Unmarshal([]byte(status), &report); err != nil || fmt.Sprint(report.Projects) != "[default shop team x-none]" || len(report.Broken) != 1 || !report.Broken[0].Serving || report.Broken[0].Name != "shop" || !strings.Contains(report.Broken[0].Problem, "did you mean title") {
-		t.Errorf("the status has %v %+v: %v", report.Projects, report.Broken, err)
+	if err := json.Unmarshal([]byte(status), &report); err != nil || fmt.Sprint(report.Projects) != "[default shop team x-none]" || len(report.Troubles) != 1 || report.Troubles[0].Project != "shop" || !strings.Contains(report.Troubles[0].Problem, "did you mean title? It stays as it was.") {
+		t.Errorf("the status has %v %+v: %v", report.Projects, report.Troubles, err)
 	}
 
 	// An error of a new project keeps it away, and a removed one is gone.

@@ -212,12 +212,18 @@ func refusalOf(err error) string {
 	if !errors.As(err, &bad) {
 		return kept + err.Error()
 	}
-	text := kept + excerpt.Line(bad.Problems[0].String(), 400)
-	if !strings.HasSuffix(text, ".") && !strings.HasSuffix(text, "?") {
-		text += "."
-	}
+	text := kept + sentence(&bad.Problems[0])
 	if n := len(bad.Problems) - 1; n > 0 {
 		text += " There are more problems: " + strconv.Itoa(n) + "."
+	}
+	return text
+}
+
+// sentence returns a problem as a sentence.
+func sentence(p *config.Problem) string {
+	text := excerpt.Line(p.String(), 400)
+	if !strings.HasSuffix(text, ".") && !strings.HasSuffix(text, "?") { // a hint may be a question
+		text += "."
 	}
 	return text
 }

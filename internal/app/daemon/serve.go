@@ -452,7 +452,7 @@ func (d *daemon) counts() (all []telemetry.Endpoint) {
 func (d *daemon) statuses() map[string][]upstream.Status {
 	out := map[string][]upstream.Status{}
 	for _, p := range d.runtime.Projects() {
-		out[p.Name()] = slices.DeleteFunc(p.Statuses(), func(s upstream.Status) bool { return !p.Owns(s.Name) }) // each process once
+		out[p.Name()] = slices.DeleteFunc(p.Statuses(), func(s upstream.Status) bool { return p.Shares(s.Name) }) // each process once
 	}
 	return out
 }

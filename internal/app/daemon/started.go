@@ -3,10 +3,12 @@ package daemon
 import (
 	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/relay/upstream"
 )
 
 const (
@@ -18,9 +20,34 @@ const (
 // Start has the state of the servers after the start, or after a few seconds if some servers are
 // still starting.
 type Start struct {
-	Report *admin.Report
-	At     time.Time // no later than the report
-	Began  time.Time // the time at which Dragoman began to start the servers
+	Report *admin.Report // of default
+	// Projects has the other projects, sorted by name.
+	Projects []StartedProject
+	At       time.Time // no later than the report
+	Began    time.Time // the time at which Dragoman began to start the servers
+}
+
+// StartedProject has the state of the servers of a project.
+type StartedProject struct {
+	Name           string
+	Servers, Ready int
+	Starting       bool // a server is still starting
+}
+
+// started returns the state of all projects but default.
+func (d *daemon) started() (all []StartedProject) {
+	for _, p := range d.runtime.Projects()[1:] {
+		x := StartedProject{Name: p.Name()}
+		for _, s := range p.Statuses() {
+			x.Servers++
+			x.Starting = x.Starting || s.State == upstream.Starting
+			if s.State == upstream.Ready {
+				x.Ready++
+			}
+		}
+		all = append(all, x)
+	}
+	return all
 }
 
 // reportStart calls Started when every server is settled, or after a few seconds. If ctx ends
@@ -36,7 +63,7 @@ func (d *daemon) reportStart(ctx context.Context, began time.Time) {
 	defer poll.Stop()
 	for waiting := true; waiting; {
 		r := d.admin.Report()
-		waiting = false
+		waiting = slices.ContainsFunc(d.started(), func(p StartedProject) bool { return p.Starting })
 		for i := range r.Servers {
 			waiting = waiting || !settled(&r.Servers[i], lazy[r.Servers[i].Name])
 		}
@@ -53,7 +80,7 @@ func (d *daemon) reportStart(ctx context.Context, began time.Time) {
 	}
 	if ctx.Err() == nil {
 		at := time.Now()
-		d.opts.Started(Start{Report: d.admin.Report(), At: at, Began: began})
+		d.opts.Started(Start{Report: d.admin.Report(), Projects: d.started(), At: at, Began: began})
 	}
 }
 

@@ -154,6 +154,9 @@ func (p *Project) Current() *config.Snapshot {
 	return p.snapshot
 }
 
+// House returns the configuration in use of the default project, which is that of the whole file.
+func (p *Project) House() *config.Snapshot { return p.runtime.own.Current() }
+
 // mount returns the mount of a server, or nil if there is none. For "" it returns that of all servers.
 func (p *Project) mount(server string) *mount {
 	if server == "" {
@@ -179,22 +182,16 @@ func (p *Project) follow(of *config.Snapshot) {
 // that have the server.
 func (p *Project) changed(server, kind string) {
 	for _, x := range p.runtime.Projects() {
-		if g := x.merged(); g != nil && (x == p || p == p.runtime.own && x.shares(server)) {
+		if g := x.merged(); g != nil && (x == p || p == p.runtime.own && x.Shares(server)) {
 			g.Changed(server, kind)
 		}
 	}
 }
 
-// shares reports whether a server of the project is that of default with this name.
-func (p *Project) shares(name string) bool {
+// Shares reports whether the enabled server with this name is one of default that the project only uses.
+func (p *Project) Shares(name string) bool {
 	x := p.server(name)
 	return x != nil && x.home != p.name
-}
-
-// Owns reports whether an enabled server is the project's own, and not one of default that it uses.
-func (p *Project) Owns(server string) bool {
-	x := p.server(server)
-	return x != nil && x.home == p.name
 }
 
 // merged returns the current gateway. It returns nil before the first apply.

@@ -139,7 +139,7 @@ func TestSharedServersComeAndGo(t *testing.T) {
 		t.Error("the servers are not shared again")
 	}
 	apply(func(text string) string { return text + "  own: {command: /nothing/here}\n" })
-	if !s.Default().Owns("own") || shop.Owns("old") || shop.server("own") != nil {
+	if s.Default().Shares("own") || !shop.Shares("old") || shop.server("own") != nil {
 		t.Error("a server of default that the shop doesn't use is in the shop")
 	}
 
@@ -166,7 +166,7 @@ dragoman: {projects: {a: {use: [gh]}, b: {mcpServers: {gh: {command: /nothing/he
 	s.Apply(event.DefaultProject, all)
 	for i, want := range []bool{false, true, false} {
 		c := [...]*config.Snapshot{all.Projects[0].Config, all.Projects[1].Config, all.Projects[0].Config}[i]
-		if p := s.Apply("shop", c); p.Owns("gh") != want || (p.server("gh") == s.Default().server("gh")) == want {
+		if p := s.Apply("shop", c); p.Shares("gh") == want || (p.server("gh") == s.Default().server("gh")) == want {
 			t.Errorf("%d: the server is the wrong one", i)
 		}
 	}

@@ -44,17 +44,35 @@ var inherited = map[string]string{
 	"inheritEnv": "dragoman.inheritEnv", "message": "dragoman.limits.message",
 }
 
-// LineOf returns the line of the file that sets the given key, for example "env", for a server. If the
-// server does not set the key, LineOf returns the line of the global setting that applies to all
-// servers. If the file does not have this setting either, LineOf returns 0. The parameter where is the
-// result of the method Where.
-func LineOf(where map[string]int, server, key string) int {
-	for _, path := range []string{"dragoman.servers." + server + "." + key, "mcpServers." + server + "." + key, inherited[key]} {
+// LineOf returns the line of the file that sets the given key, for example "env", for a server of a project,
+// or of default if project is "". If the server does not set the key, LineOf returns the line of the setting
+// that applies to all servers of the project, or else to all projects. If the file does not have this setting
+// either, LineOf returns 0. The parameter where is the result of the method Where.
+func LineOf(where map[string]int, project, server, key string) int {
+	entry, own := PathsOf(project, server)
+	paths := []string{own + "." + key, entry + "." + key}
+	if all := inherited[key]; all != "" {
+		if project != "" {
+			paths = append(paths, ourKey+".projects."+project+strings.TrimPrefix(all, ourKey))
+		}
+		paths = append(paths, all)
+	}
+	for _, path := range paths {
 		if at := where[path]; at > 0 {
 			return at
 		}
 	}
 	return 0
+}
+
+// PathsOf returns the paths in the file of a server's entry and of its settings. project is the server's
+// project, or "" for default.
+func PathsOf(project, server string) (entry, settings string) {
+	if project == "" {
+		return "mcpServers." + server, ourKey + ".servers." + server
+	}
+	home := ourKey + ".projects." + project
+	return home + ".mcpServers." + server, home + ".servers." + server
 }
 
 // cutKey splits a line of AppendYAML into the key and the value.
