@@ -227,6 +227,14 @@ func (a *Access) here(r *http.Request) bool {
 // SignedIn returns whose session a request belongs to, or nil if it has none that is still valid.
 func (a *Access) SignedIn(r *http.Request) *identity.Principal {
 	given, now := a.given(r), time.Now()
+	if who := a.ours(given, now); who != nil {
+		return who
+	}
+	return a.guest(given, now)
+}
+
+// ours returns whose session in memory one of the secrets of a request is, or nil if there is none.
+func (a *Access) ours(given []ticket, now time.Time) *identity.Principal {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, s := range a.sessions {
@@ -234,7 +242,7 @@ func (a *Access) SignedIn(r *http.Request) *identity.Principal {
 			return s.who
 		}
 	}
-	return a.guest(given, now)
+	return nil
 }
 
 // among reports whether a list has the secret of the ticket, of the same kind.

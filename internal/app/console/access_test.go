@@ -433,7 +433,7 @@ func TestStreamsEndWithTheRole(t *testing.T) {
 				}
 				time.Sleep(time.Minute)
 				take(h, &lost)
-				time.Sleep(time.Minute)
+				time.Sleep(time.Second)
 				synctest.Wait()
 				if len(ended) != 1 || !ended["anna"] {
 					t.Errorf("ended are %v", ended)

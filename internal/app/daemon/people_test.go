@@ -15,7 +15,6 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/team/access"
-	"github.com/dragoman-mcp/dragoman/internal/team/store"
 )
 
 // publicName is where a proxy of the tests has the console, with https.
@@ -158,39 +157,12 @@ func TestTA15Invitations(t *testing.T) {
 	if got := ada.sees(r); got != 200 {
 		t.Errorf("ada sees %d", got)
 	}
-	eve := invites(t, roster, "eve", identity.Admin)
-	late, db := time.Now().Add(-time.Second), storeOf(t, database)
-	p, _ := db.Snapshot().Person(eve.id)
-	err := db.Write(t.Context(), "local", func(x *store.Tx) error {
-		_, err := x.Invite(eve.id, store.Invitation{Sum: p.Open.Sum, Project: "default", Until: late})
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	soon(t, "eve's invitation expires", func() bool {
-		return r.do(t.Context(), "GET", "/console/invitation?token="+eve.token, nil, eve.header...).status == 403
-	})
-	if a := eve.accepts(r); a.status != 403 || a.header.Get("Set-Cookie") != "" {
-		t.Errorf("an expired invitation: %d", a.status)
-	}
 	bob.enters(r)
 	for _, secret := range []string{ada.token, bob.token, ada.cookie.Value} {
 		if strings.Contains(r.log.String(), secret) {
 			t.Error("the log has a token or a session")
 		}
 	}
-}
-
-// storeOf opens a database once more.
-func storeOf(t *testing.T, database string) *store.Store {
-	t.Helper()
-	s, err := store.Open(t.Context(), store.Options{Database: database})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
-	return s
 }
 
 // TestTA13ForeignForms posts what pages of other sites could post with the browser of somebody who is signed in or

@@ -43,9 +43,20 @@ func TestRoster(t *testing.T) {
 		if err != nil || time.Until(p.Open.Until) > InvitationLife+time.Second || time.Until(p.Open.Until) < InvitationLife-time.Minute {
 			t.Fatalf("%+v %v", p, err)
 		}
+		now := gate.people.Load()
+		if _, ok := now.Invited(token, p.Open.Until.Add(-1)); !ok {
+			t.Error("an invitation has expired too early")
+		}
+		if _, ok := now.Invited(token, p.Open.Until); ok {
+			t.Error("an invitation does not expire")
+		}
 		session, err = r.Accept(t.Context(), token)
 		if err != nil {
 			t.Fatal(err)
+		}
+		who := gate.people.Load().Session(session, time.Now())
+		if left := time.Until(who.Until); left < SessionLife-time.Minute || left > SessionLife+time.Second || gate.people.Load().Session(session, who.Until) != nil {
+			t.Errorf("a session lasts %s", left)
 		}
 		if _, err := r.Accept(t.Context(), token); !errors.Is(err, ErrNoLink) {
 			t.Errorf("an invitation opens twice: %v", err)
