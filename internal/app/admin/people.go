@@ -291,19 +291,30 @@ func noPerson() *Problem {
 	return &Problem{Type: "no-such-person", Title: "No such person", Status: http.StatusNotFound, Detail: "Nobody has this name or id. GET " + apiRoot + "/people lists the people."}
 }
 
-// linkBase returns what the links of people begin with: the public URL if it is one of https, and otherwise the
+// PublicConsole returns what links to the console begin with that lead to a public URL. It returns "" if people can't
+// open the console there, since that needs https, and a host of its own.
+func PublicConsole(public string) string {
+	u, err := url.Parse(public)
+	if err != nil || u.Scheme != "https" || u.Host == "" || strings.Trim(u.Path, "/") != "" {
+		return ""
+	}
+	return "https://" + u.Host
+}
+
+// linkBase returns what the links of people begin with: the public URL if the console is there, and otherwise the
 // address of the request if it's this machine's or has come over https.
 func linkBase(o *Options) func(*http.Request) (string, *Problem) {
 	return func(r *http.Request) (string, *Problem) {
+		public := PublicConsole(o.PublicURL)
 		switch {
-		case strings.HasPrefix(o.PublicURL, "https://"):
-			return strings.TrimSuffix(o.PublicURL, "/"), nil
+		case public != "":
+			return public, nil
 		case o.Local:
 			return "http://" + Address(r), nil
 		case r.TLS != nil:
 			return "https://" + r.Host, nil
 		}
-		return "", conflict("no-public-url", "There is no address for the link", "Set dragoman.publicURL to the URL at which people open the console. It begins with https://.")
+		return "", conflict("no-public-url", "There is no address for the link", "Set dragoman.publicURL to the URL at which people open the console. It begins with https:// and has no path.")
 	}
 }
 

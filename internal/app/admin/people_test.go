@@ -191,3 +191,15 @@ func TestPeopleOfTwoProjects(t *testing.T) {
 		t.Errorf("the innocent can't come in: %v", err)
 	}
 }
+
+// TestPublicConsole checks at which public URLs people can open the console.
+func TestPublicConsole(t *testing.T) {
+	for public, want := range map[string]string{
+		"https://mcp.example.com": "https://mcp.example.com", "https://mcp.example.com:8443/": "https://mcp.example.com:8443",
+		"https://example.com/mcp": "", "http://mcp.example.com": "", "": "", "https://": "", "mcp.example.com": "",
+	} {
+		if got := PublicConsole(public); got != want {
+			t.Errorf("%q: %q, want %q", public, got, want)
+		}
+	}
+}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/dragoman-mcp/dragoman/internal/app/admin"
 	"github.com/dragoman-mcp/dragoman/internal/app/daemon"
 	"github.com/dragoman-mcp/dragoman/internal/base/screen"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
@@ -190,11 +191,10 @@ func (f *houseFlags) useDatabase(ctx context.Context, w *world, c *config.Snapsh
 // linkBase returns what the links of people begin with, as admin does, or "" if other machines can reach the
 // address and there is no public URL.
 func linkBase(public, listen string) string {
-	host, _, err := net.SplitHostPort(listen)
-	switch {
-	case strings.HasPrefix(public, "https://"):
-		return strings.TrimSuffix(public, "/")
-	case err == nil && config.IsLoopback(host):
+	if base := admin.PublicConsole(public); base != "" {
+		return base
+	}
+	if host, _, err := net.SplitHostPort(listen); err == nil && config.IsLoopback(host) {
 		return "http://" + listen
 	}
 	return ""

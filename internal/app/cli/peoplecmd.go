@@ -291,7 +291,7 @@ func (c *peopleCommand) about(ctx context.Context, s *running, method, name, pat
 // linking makes a link with ask, unless there is no address to which it could lead.
 func (c *peopleCommand) linking(ask func() error) error {
 	if c.alone != nil && c.alone.base == "" {
-		return withHint(errors.New("there is no address for the link"), "set dragoman.publicURL to the URL at which people open the console; it begins with https://")
+		return withHint(errors.New("there is no address for the link"), "set dragoman.publicURL to the URL at which people open the console; it begins with https:// and has no path")
 	}
 	return ask()
 }

@@ -108,7 +108,7 @@ func (d *door) admit(w http.ResponseWriter, r *http.Request) *identity.Principal
 // uninvited answers a browser of another machine that has no session.
 func (d *door) uninvited(w http.ResponseWriter, r *http.Request, status int) {
 	gate(w, r, status, gatePage{
-		Title: "The console needs an invitation", Text: "This browser has not opened an invitation yet, or its session has ended. Ask an admin of Dragoman for a link: `dragoman people invite NAME` makes one, or `dragoman people link NAME` for somebody who has a role already. Programs can use the API with an API key.",
+		Title: "The console needs an invitation", Text: "At this address, the console is open to people who have been invited. Open the link that you were sent. If it was used, or your 30 days are over, ask an admin for another one. Programs can use the API with an API key.",
 	})
 }
 

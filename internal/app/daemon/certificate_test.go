@@ -153,7 +153,7 @@ func TestTLS(t *testing.T) {
 		}
 		nobody := r.over(t, cert, major, nil)
 		for path, want := range map[string]int{"/api/v1/status": 401, "/api/v1/logs/stream": 401, "/mcp": 401, "/console/": 401, "/console/events": 401, "/healthz": 200, "/readyz": 200} {
-			if a := nobody.do(t.Context(), "GET", path, nil); a.status != want || path == "/console/" && !strings.Contains(a.body, "dragoman people invite NAME") {
+			if a := nobody.do(t.Context(), "GET", path, nil); a.status != want || path == "/console/" && !strings.Contains(a.body, "ask an admin for another one") {
 				t.Errorf("nobody gets %d at %s over HTTP/%d: %.300s", a.status, path, major, a.body)
 			}
 		}
@@ -164,6 +164,11 @@ func TestTLS(t *testing.T) {
 				}
 			}
 		}
+	}
+	ada := invites(t, rosterAt(t, desk), "ada", identity.Viewer)
+	browser := r.over(t, cert, 1, nil)
+	if ada.enters(browser); ada.sees(browser) != 200 || !strings.HasPrefix(ada.cookie.Name, "__Host-") || !ada.cookie.Secure {
+		t.Errorf("an invited person sees %d with the cookie %+v", ada.sees(browser), ada.cookie)
 	}
 	address := strings.TrimPrefix(r.over(t, cert, 1, nil).base, "https://")
 	if conn, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS11}); err == nil {
