@@ -116,6 +116,34 @@ func (r *rig) access(t *testing.T) {
 	p.wait("no session", `document.querySelector("h1").textContent === "Open the console with a link"`)
 	p.clean("signing out", "401 (Unauthorized)")
 	r.password(t, h, foreign.URL)
+	r.invitation(t, h)
+}
+
+// invitation opens the console as somebody who was invited, who sees the pages, and no button that changes something.
+func (r *rig) invitation(t *testing.T, h *serveRun) {
+	link := strings.TrimSpace(h.run("-q", "people", "invite", "<b>Ada</b>", "--listen", strings.TrimPrefix(h.origin, "http://")))
+	p := r.chrome.newTab(t, "")
+	p.open(link)
+	p.wait("the invitation", `document.querySelector("h1").textContent === "You are invited"`)
+	p.click(button("Sign in as <b>Ada</b>"))
+	p.wait("the Overview", `/^dragoman-[a-z2-7]+[.]localhost$/.test(location.hostname) && location.pathname === "/console/" && document.querySelector("nav")`)
+	p.origin = eval[string](p, `location.origin`)
+	for _, page := range []string{"/console/", "/console/servers/legacy", "/console/settings"} {
+		p.open(p.origin + page)
+		p.wait("the page", `document.querySelector("main h1")`)
+		if n := eval[int](p, `[...document.querySelectorAll('main form[method="post"]:not([action="/console/signout"])')].filter((f) => f.offsetParent).length`); n > 0 {
+			t.Errorf("%s has %d forms for a viewer", page, n)
+		}
+	}
+	p.wait("the name", `document.querySelector("main").textContent.includes("You are <b>Ada</b>.")`)
+	p.click(button("End this session"))
+	p.wait("the end of the session", `document.querySelector("h1").textContent === "The session has ended"`)
+	p.open(p.origin + "/console/calls")
+	p.wait("no session", `document.querySelector("h1").textContent === "Open the console with a link"`)
+	p.origin = h.origin
+	p.open(link)
+	p.wait("a refusal", `document.querySelector("h1").textContent === "This invitation does not work any more"`)
+	p.clean("an invitation", "401 (Unauthorized)", "403 (Forbidden)")
 }
 
 // password opens the console in a browser that says it is Safari, which asks DNS for the console's

@@ -207,8 +207,10 @@ func (d *door) invitation(w http.ResponseWriter, r *http.Request) {
 				Title: "Open the console with a password", Text: "Copy the password. When you open the console, the browser asks for the user and for the password. They are valid for 30 days.",
 				Password: to.Password, SignIn: to.To + signInPath,
 			})
-		default:
+		case strings.HasPrefix(to.To, "/"):
 			http.Redirect(w, r, to.To, http.StatusSeeOther)
+		default: // another host: the policy of pages keeps forms from being redirected there
+			gate(w, r, http.StatusOK, gatePage{Title: "Opening the console", Text: "One moment.", Onward: to.To})
 		}
 	default:
 		w.Header().Set("Allow", "GET, HEAD, POST")
@@ -277,6 +279,7 @@ type gatePage struct {
 	SignOut              bool   // the browser can end its session
 	Link                 string // the token of a link that can be exchanged for a password
 	Invitation, Name     string // the token of an invitation, and whom it is for
+	Onward               string // the URL to which the page goes at once
 	Password, SignIn     string // the password of a new session, and the URL at which the browser asks for it
 	Theme                string
 }
