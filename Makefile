@@ -17,7 +17,7 @@ BENCH    ?= .
 TARGETS  := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
 .DEFAULT_GOAL := check
-.PHONY: check help build vet test lint race-short soak same-ids attack fuzz bench bench-diff bench-compare bench-pages conformance peers sweep clients clients-check browser dashboard remote wine cross tidy release release-try release-check clean matrix matrix-check bin/matrix.md screenshots examples
+.PHONY: check help build vet test lint race-short soak same-ids attack fuzz bench bench-diff bench-compare bench-access bench-pages conformance peers sweep clients clients-check browser dashboard remote wine cross tidy release release-try release-check clean matrix matrix-check bin/matrix.md screenshots examples
 
 check: build vet lint race-short ## check a change: build, vet, lint, short race tests
 
@@ -81,6 +81,10 @@ bench-diff: ## compare two files from make bench: make bench-diff OLD=a.txt NEW=
 
 bench-compare: ## compare Dragoman with a plain proxy, and with the targets in bench/README.md; ARGS=-rounds 30
 	cd bench && go run . $(ARGS)
+
+bench-access: ## measure what API keys and the store cost; ARGS=-rounds 30
+	go test ./internal/team/access -run '^$$' -bench 'BenchmarkFind$$' -benchmem
+	cd bench && go run . -paths serve,keys,keyring -only load,house -sizes 256 -clients 16 -rounds 24 -time 300ms -starts 40 $(ARGS)
 
 bench-pages: ## measure the pages of the console with 200 servers and 50 open consoles
 	go test ./internal/app/daemon -run '^$$' -bench 'BenchmarkConsole$$' -benchtime 30x

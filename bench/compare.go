@@ -45,8 +45,8 @@ var (
 	// allPaths has each path behind the one that it is compared with, and those that are measured
 	// with small texts only from report.Crowded on.
 	allPaths = []string{report.Direct, report.Proxy, report.Floor, report.HTTP, report.Events, report.Stdio, report.Piped,
-		report.Crowded, report.Few, report.Many, report.Serve, report.Console, report.Recording}
-	allParts = []string{"load", "start", "idle"}
+		report.Crowded, report.Few, report.Many, report.Serve, report.Console, report.Recording, report.Keys, report.Keyring}
+	allParts = []string{"load", "start", "house", "idle"}
 )
 
 func parseOptions(args []string) (options, error) {
@@ -133,7 +133,7 @@ func compareTo(ctx context.Context, args []string, out io.Writer) error {
 	for _, part := range []struct {
 		name    string
 		measure func(context.Context, *report.Report) error
-	}{{"load", s.measureLoad}, {"start", s.measureStarts}, {"idle", s.measureIdle}} {
+	}{{"load", s.measureLoad}, {"start", s.measureStarts}, {"house", s.measureHouse}, {"idle", s.measureIdle}} {
 		if !slices.Contains(o.parts, part.name) {
 			continue
 		}

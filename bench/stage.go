@@ -41,6 +41,7 @@ type contestant struct {
 	pipe             *load.Pipe    // the clients' connection if they are on stdio, otherwise nil
 	crowd            *load.Crowd
 	guests           []*load.Client // the idle sessions of Crowded
+	key              string         // the API key that its clients send, or ""
 	samples          map[setting][]sample
 	base             *contestant // the same contestant with the binary from -against, or nil
 	plain            *contestant // the contestant that plainOf says, or nil
@@ -140,7 +141,7 @@ func (s *stage) line() {
 func (s *stage) plainOf(c *contestant) *contestant {
 	path := map[string]string{
 		report.Events: report.HTTP, report.Crowded: report.HTTP, report.Many: report.Few,
-		report.Console: report.Serve, report.Recording: report.Serve,
+		report.Console: report.Serve, report.Recording: report.Serve, report.Keys: report.Serve, report.Keyring: report.Keys,
 	}[c.Path]
 	switch {
 	case path != "":
@@ -199,7 +200,7 @@ func (s *stage) enter(ctx context.Context, c *contestant) error {
 		return err
 	}
 	switch c.Path {
-	case report.Serve, report.Console, report.Recording:
+	case report.Serve, report.Console, report.Recording, report.Keys, report.Keyring:
 		c.addr += "/s/" + served + "/mcp" // the endpoint of one server, where tool names have no prefix
 	}
 	if err := s.firstList(c); err != nil {
@@ -223,6 +224,7 @@ func (c *contestant) dial(number int) *load.Client {
 		return c.pipe.Dial(c.client, number)
 	}
 	client := load.Dial(c.addr, c.client, number)
+	client.Key = c.key
 	if c.Path == report.Few || c.Path == report.Many {
 		client.Tool = served + "__echo"
 	}
@@ -279,11 +281,16 @@ func (s *stage) serve(c *contestant, url string) (env []string, arguments func(a
 	if c.Path == report.Recording {
 		settings = "  record: memory\n"
 	}
+	var file string
 	servers := "  " + served + ": {url: '" + url + "'}\n"
-	for i := range map[string]int{report.Few: 10, report.Many: 200}[c.Path] - 1 {
+	for i := range map[string]int{report.Few: 10, report.Many: 200, report.Keyring: 200}[c.Path] - 1 {
 		servers += fmt.Sprintf("  %c%d: {url: '%s'}\n", 'a'+i%26, i, url)
 	}
-	env, file, err := s.configure(servers, settings)
+	if n := map[string]int{report.Keys: 1, report.Keyring: 10_000}[c.Path]; n > 0 {
+		env, file, c.key, err = s.configureHouse(servers, settings+"  access: {loopback: keys}\n", n)
+	} else {
+		env, file, err = s.configure(servers, settings)
+	}
 	return env, func(addr string) []string {
 		args := []string{"serve", "-c", file, "--listen", addr}
 		if c.Path != report.Console && c.Path != report.Recording {
@@ -300,7 +307,7 @@ func (s *stage) configure(servers, settings string) (env []string, file string, 
 	if err != nil {
 		return nil, "", err
 	}
-	for _, name := range []string{"HOME", "XDG_RUNTIME_DIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME"} {
+	for _, name := range []string{"HOME", "XDG_RUNTIME_DIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"} {
 		env = append(env, name+"="+dir)
 	}
 	file = filepath.Join(dir, "dragoman.yaml")

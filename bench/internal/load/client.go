@@ -42,6 +42,8 @@ const (
 type Client struct {
 	// Tool is the tool to call, and Name what a legacy client calls itself. Dial sets both.
 	Tool, Name string
+	// Key is an API key to send, or "". It must be set before the first request.
+	Key string
 
 	era     words.Era
 	url     string
@@ -297,6 +299,9 @@ func (c *Client) head(req *fasthttp.Request, verb, method string) {
 	h.Set("Accept", "application/json, text/event-stream")
 	if verb == "POST" {
 		h.SetContentType("application/json")
+	}
+	if c.Key != "" {
+		h.Set("Authorization", "Bearer "+c.Key)
 	}
 	switch {
 	case c.era == words.Modern:

@@ -72,7 +72,16 @@ func (r *Report) tables() []table {
 	for _, v := range r.Idles {
 		m.rows = append(m.rows, []string{v.Server, v.Kind, fmt.Sprint(v.Sessions), fmt.Sprintf("%.2f", v.Bytes/1024), v.Note})
 	}
-	return append(all, v, s, m, r.targets())
+	h := table{title: "Start of serve until it listens", rows: [][]string{{"contestant", "ms", "min..max"}}}
+	if r.House != nil {
+		for _, x := range []struct {
+			name string
+			Spread
+		}{{"with a store", r.House.With}, {"without", r.House.Without}, {"the difference", r.House.More}} {
+			h.rows = append(h.rows, []string{x.name, fmt.Sprintf("%.1f", x.Median), fmt.Sprintf("%.1f..%.1f", x.Min, x.Max)})
+		}
+	}
+	return append(all, v, s, h, m, r.targets())
 }
 
 // targets has a row for each promise, which is held if it is held in every cell.

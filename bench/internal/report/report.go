@@ -108,6 +108,11 @@ const (
 	Serve     = "serve"     // without the console, and without recording
 	Console   = "console"   // with the console, but without recording
 	Recording = "recording" // with the console, and with the setting "record: memory"
+
+	// In these paths, clients of Serve need API keys. The results of Keys are compared with those of
+	// Serve, and the results of Keyring with those of Keys.
+	Keys    = "keys"    // one key
+	Keyring = "keyring" // 10,000 keys, and 200 servers
 )
 
 // Who identifies a contestant: one configuration that is measured.
@@ -128,6 +133,7 @@ func (w Who) Name() string {
 		Proxy: "ReverseProxy", Floor: "net/http server", Events: "http, event streams", Piped: "http, clients on stdio",
 		Crowded: "http, idle sessions", Few: "serve, 10 servers", Many: "serve, 200 servers",
 		Serve: "serve, no console", Console: "serve, recording off", Recording: "serve, record: memory",
+		Keys: "serve, keys on", Keyring: "serve, 10,000 keys, 200 servers",
 	}[w.Path], w.Path)
 }
 
@@ -185,6 +191,14 @@ type Start struct {
 	Own    int64   `json:"idle_own_bytes"` // without the content of files, which is mostly the program itself
 }
 
+// House holds what an existing store costs "dragoman serve", compared with none.
+type House struct {
+	With    Spread `json:"ms"`         // the time from the start of the process until it listens
+	Without Spread `json:"without_ms"` // the same without a store
+	More    Spread `json:"more_ms"`    // the difference between two starts that follow each other
+	Memory  Spread `json:"more_bytes"` // the difference in resident memory when nothing happens
+}
+
 // Idle holds the memory that one idle session needs.
 type Idle struct {
 	Server   string  `json:"server"` // "bare" or "dragoman"
@@ -216,6 +230,7 @@ type Report struct {
 	Load       []Load   `json:"load,omitempty"`
 	Versus     []Versus `json:"versus,omitempty"`
 	Starts     []Start  `json:"starts,omitempty"`
+	House      *House   `json:"house,omitempty"`
 	Idles      []Idle   `json:"idle,omitempty"`
 	Targets    []Target `json:"targets"`
 	Failures   []string `json:"failures"`

@@ -29,7 +29,7 @@ var (
 		Stdio: {256: 0.42, 64 << 10: 0.95, 1 << 20: 1.5},
 	}
 	// plainTargets are relative to the contestant without what the path is there to measure.
-	plainTargets = map[string]float64{Events: 1.1, Many: 1.05, Crowded: 1.05, Console: 1.07, Recording: 1.07}
+	plainTargets = map[string]float64{Events: 1.1, Many: 1.05, Crowded: 1.05, Console: 1.07, Recording: 1.07, Keys: 1.10, Keyring: 1.05}
 	idleTargets  = map[string]float64{Connected: 0.45, Streaming: 0.35} // relative to the bare server
 )
 
@@ -40,6 +40,9 @@ const (
 	p99Clients   = 64
 	startTarget  = 3 // relative to the upstream alone
 	memoryTarget = 14e6
+
+	houseTarget       = 5 // ms
+	houseMemoryTarget = 2e6
 )
 
 // Judge sets Targets from the measured values. It omits targets that have no measured value.
@@ -58,6 +61,10 @@ func (r *Report) Judge() {
 		} else if bare[i.Kind] > 0 {
 			r.add(Target{Promise: "memory of an idle session with " + i.Kind + " / of a net/http server", Value: i.Bytes / bare[i.Kind], Limit: idleTargets[i.Kind]}, nil)
 		}
+	}
+	if h := r.House; h != nil {
+		r.add(Target{Promise: "start of serve, with a store minus without", Value: h.More.Median, Limit: houseTarget, Unit: " ms"}, &h.More)
+		r.add(Target{Promise: "idle memory of serve, with a store minus without", Value: h.Memory.Median / 1e6, Limit: houseMemoryTarget / 1e6, Unit: " MB"}, nil)
 	}
 	for _, s := range r.Starts {
 		if s.Ratio != nil {

@@ -91,29 +91,52 @@ func (w *Wish) Check() error {
 
 // Make makes a key. text is the only copy of the key, to be shown once.
 func (d *Desk) Make(ctx context.Context, actor string, w Wish) (text string, k store.Key, err error) {
-	if err := w.Check(); err != nil {
+	texts, keys, err := d.MakeAll(ctx, actor, []Wish{w})
+	if err != nil {
 		return "", store.Key{}, err
+	}
+	return texts[0], keys[0], nil
+}
+
+// MakeAll makes several keys in one change, or none; see Make.
+func (d *Desk) MakeAll(ctx context.Context, actor string, wishes []Wish) (texts []string, keys []store.Key, err error) {
+	for i := range wishes {
+		if err := wishes[i].Check(); err != nil {
+			return nil, nil, err
+		}
 	}
 	mac, err := d.mac(ctx, actor)
 	if err != nil {
-		return "", store.Key{}, err
+		return nil, nil, err
 	}
-	id, secret := NewID(), NewSecret()
-	sum := mac.Sum(&secret)
-	text = Text(id, secret)
-	k = store.Key{
-		ID: id.String(), Name: w.Name, Sum: sum[:], Hint: hint(text), Owner: w.Owner, Project: w.Project,
-		Servers: w.Servers, Tools: w.Tools, Role: w.Role, Until: after(w.Life),
+	for _, w := range wishes {
+		id, secret := NewID(), NewSecret()
+		sum := mac.Sum(&secret)
+		text := Text(id, secret)
+		k := store.Key{
+			ID: id.String(), Name: w.Name, Sum: sum[:], Hint: hint(text), Owner: w.Owner, Project: w.Project,
+			Servers: w.Servers, Tools: w.Tools, Role: w.Role, Until: after(w.Life),
+		}
+		mac.sign(&k)
+		texts, keys = append(texts, text), append(keys, k)
 	}
-	mac.sign(&k)
-	err = d.change(ctx, actor, func(t *store.Tx) (bool, error) { return true, t.AddKey(k) })
+	err = d.change(ctx, actor, func(t *store.Tx) (bool, error) {
+		for _, k := range keys {
+			if err := t.AddKey(k); err != nil {
+				return true, err
+			}
+		}
+		return true, nil
+	})
 	if err != nil {
-		return "", store.Key{}, err
+		return nil, nil, err
 	}
-	if x, ok := d.safe.Store().Snapshot().Key(k.ID); ok { // it has it, unless it couldn't be read again
-		k = x
+	for i := range keys {
+		if x, ok := d.safe.Store().Snapshot().Key(keys[i].ID); ok { // it has it, unless it couldn't be read again
+			keys[i] = x
+		}
 	}
-	return text, k, nil
+	return texts, keys, nil
 }
 
 // Rotate gives a key another secret, and a life that begins now. Its secret before works for the overlap.

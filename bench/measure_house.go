@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/bench/internal/proc"
+	"github.com/dragoman-mcp/dragoman/bench/internal/report"
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
+	"github.com/dragoman-mcp/dragoman/internal/team/access"
+	"github.com/dragoman-mcp/dragoman/internal/team/store"
+	"github.com/dragoman-mcp/dragoman/internal/team/vault"
+)
+
+// configureHouse is configure with a store that has n API keys. key is one of them.
+func (s *stage) configureHouse(servers, settings string, n int) (env []string, file, key string, err error) {
+	env, file, err = s.configure(servers, settings+"  database: house.db\n")
+	if err != nil {
+		return nil, "", "", err
+	}
+	folder, ctx := filepath.Dir(file), context.Background()
+	db, err := store.Open(ctx, store.Options{Database: filepath.Join(folder, "house.db")})
+	if err != nil {
+		return nil, "", "", err
+	}
+	defer func() { _ = db.Close() }()
+	wishes := make([]access.Wish, n)
+	for i := range wishes {
+		wishes[i] = access.Wish{Name: fmt.Sprint("key ", i), Project: "default", Role: identity.Caller}
+	}
+	desk := access.NewDesk(store.NewSafe(db, vault.New(vault.Options{File: filepath.Join(folder, "vault.key")})))
+	texts, _, err := desk.MakeAll(ctx, "local", wishes)
+	if err != nil {
+		return nil, "", "", err
+	}
+	return env, file, texts[n/2], nil
+}
+
+// houses is how many pairs of processes have their idle memory compared.
+const houses = 5
+
+// measureHouse measures what an existing store with one key costs "dragoman serve": the time until it
+// listens, and the memory when nothing happens. A serve with a store and one without take turns.
+func (s *stage) measureHouse(ctx context.Context, r *report.Report) error {
+	if s.dragoman == "" {
+		return nil
+	}
+	say("house: %d starts, and the memory of %d pairs", s.starts, houses)
+	with, without, more, memory, err := s.compareHouses(ctx)
+	if err != nil {
+		s.fail("serve with a store", err)
+		return ctx.Err()
+	}
+	spread := report.Summarize(more)
+	spread.Low, spread.High = report.Middle(more)
+	r.House = &report.House{With: report.Summarize(with), Without: report.Summarize(without), More: spread, Memory: report.Summarize(memory)}
+	return nil
+}
+
+func (s *stage) compareHouses(ctx context.Context) (with, without, more, memory []float64, err error) {
+	envWith, fileWith, _, err := s.configureHouse("  "+served+": {command: 'true'}\n", "", 1)
+	envWithout, fileWithout, err2 := s.configure("  "+served+": {command: 'true'}\n", "")
+	if err := errors.Join(err, err2); err != nil {
+		return nil, nil, nil, nil, err
+	}
+	for n := range s.starts + 1 {
+		if ctx.Err() != nil {
+			return nil, nil, nil, nil, ctx.Err()
+		}
+		a, stopA, err := s.startServe(envWith, fileWith)
+		stopA()
+		b, stopB, err2 := s.startServe(envWithout, fileWithout)
+		stopB()
+		if err := errors.Join(err, err2); err != nil {
+			return nil, nil, nil, nil, err
+		}
+		if n > 0 { // the first round only loads the binary into memory
+			with, without, more = append(with, micros(a.after)/1000), append(without, micros(b.after)/1000), append(more, micros(a.after-b.after)/1000)
+		}
+	}
+	for range houses {
+		a, stopA, err := s.startServe(envWith, fileWith)
+		b, stopB, err2 := s.startServe(envWithout, fileWithout)
+		if err = errors.Join(err, err2); err == nil && pause(ctx, s.settle) {
+			a.memory, _, err = proc.Resident(a.pid)
+			b.memory, _, err2 = proc.Resident(b.pid)
+			err = errors.Join(err, err2)
+		}
+		stopA()
+		stopB()
+		if err != nil {
+			return nil, nil, nil, nil, err
+		}
+		memory = append(memory, float64(a.memory-b.memory))
+	}
+	return with, without, more, memory, ctx.Err()
+}
+
+// startServe starts "dragoman serve", and returns when it listens. stop is never nil.
+func (s *stage) startServe(env []string, file string) (n struct {
+	started
+	pid int
+}, stop func(), err error) {
+	stop = func() {}
+	addr, err := proc.FreeAddr()
+	if err != nil {
+		return n, stop, err
+	}
+	begun := time.Now()
+	p, err := proc.Start(env, s.dragoman, "serve", "--no-console", "-c", file, "--listen", addr)
+	if err != nil {
+		return n, stop, err
+	}
+	stop, n.pid = p.Stop, p.PID()
+	for time.Since(begun) < listenLimit {
+		if conn, err := net.Dial("tcp", addr); err == nil {
+			n.after = time.Since(begun)
+			return n, stop, conn.Close()
+		}
+		time.Sleep(100 * time.Microsecond)
+	}
+	return n, stop, p.Explain(errors.New("the process does not listen on " + addr))
+}
