@@ -12,8 +12,9 @@ import (
 	"testing"
 )
 
-// TestAuthors starts a serve with the requirements server, in which two API keys write. The server knows whose key each call came with, whatever the client says, in both eras. A server
-// that isn't started as Dragoman's own learns nothing of it, and no key reaches it.
+// TestAuthors starts a serve with the requirements server, in which two API keys and one of a person write.
+// The server knows whose key each call came with, whatever the client says, in both eras. A server that
+// isn't started as Dragoman's own learns nothing of it, and no key reaches it.
 func TestAuthors(t *testing.T) {
 	u := newUser(t)
 	self, err := os.Executable()
@@ -43,7 +44,10 @@ dragoman: {database: house/dragoman.db, access: {loopback: keys}}
 		}
 		return strings.TrimSpace(text)
 	}
-	ci, bob := key("ci"), key("bob")
+	if code, _, said := u.run("people", "invite", "Grace"); code != exitOK {
+		t.Fatalf("%d %s", code, said)
+	}
+	ci, bob, grace := key("ci"), key("bob"), key("laptop", "--owner", "Grace")
 	post := func(who, path, body string, header ...string) (string, http.Header) {
 		t.Helper()
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, at+path, strings.NewReader(body))
@@ -86,6 +90,7 @@ dragoman: {database: house/dragoman.db, access: {loopback: keys}}
 		legacy(bob, "own", "update_item", `"arguments":{"id":"EP-001","version":1,"title":"y"}`),
 		modern(bob, "own", `"arguments":{"item":"EP-001","text":"x","author":"Ada"}`),
 		modern(ci, "own", `"arguments":{"item":"EP-001","text":"x"}`),
+		modern(grace, "own", `"arguments":{"item":"EP-001","text":"x"}`),
 		modern(ci, "other", `"arguments":{"item":"EP-001","text":"x"}`),
 	}
 	var answer struct {
@@ -104,11 +109,11 @@ dragoman: {database: house/dragoman.db, access: {loopback: keys}}
 	}
 	got := map[string][3]int{}
 	for _, x := range list.Users {
-		if got[x.Name] = [3]int{x.Items, x.Edits, x.Comments}; x.Verified != (x.Name != "Ada") || x.ID != "" && !strings.HasPrefix(x.ID, "k:") {
+		if got[x.Name] = [3]int{x.Items, x.Edits, x.Comments}; x.Verified != (x.Name != "Ada") || x.ID != "" && !strings.HasPrefix(x.ID, map[bool]string{true: "p:", false: "k:"}[x.Name == "Grace"]) {
 			t.Errorf("%+v", x)
 		}
 	}
-	if len(got) != 3 || got["ci"] != [3]int{1, 0, 1} || got["bob"] != [3]int{0, 1, 2} || got["Ada"] != [3]int{0, 0, 1} {
+	if len(got) != 4 || got["Grace"] != [3]int{0, 0, 1} || got["ci"] != [3]int{1, 0, 1} || got["bob"] != [3]int{0, 1, 2} || got["Ada"] != [3]int{0, 0, 1} {
 		t.Errorf("%v\n%s", got, strings.Join(wrote, "\n"))
 	}
 	sent, err := os.ReadFile(heard)

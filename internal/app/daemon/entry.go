@@ -68,6 +68,7 @@ func (e *entry) update(ctx context.Context) (*access.Keys, error) {
 	if err != nil {
 		return nil, err
 	}
+	keys.NameOwners(e.roster.People().Name)
 	before, people := e.gate.Keys().Forged(), e.forged
 	e.gate.Use(keys)
 	if n := keys.Forged(); n > before {

@@ -57,6 +57,16 @@ func NewKeys(mac MACKey, list []Key) *Keys {
 	return k
 }
 
+// NameOwners gives the principals of those keys that act for somebody a name. It must be called before the
+// keys are used.
+func (k *Keys) NameOwners(name func(subject string) string) {
+	for _, x := range k.byID {
+		if x.Owner != "" {
+			x.who.Name = name(x.Owner)
+		}
+	}
+}
+
 // nobody is compared with when nobody has an id, so that an unknown id takes the same steps as a wrong
 // secret.
 var nobody known

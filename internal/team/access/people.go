@@ -78,7 +78,7 @@ func newPeople(m peopleMACs, s *store.Snapshot) *People {
 			p.forged++
 			continue
 		}
-		g := &guest{x, identity.Principal{Subject: subject, Seat: "s:" + x.ID, Via: "link", Until: x.Until}}
+		g := &guest{x, identity.Principal{Subject: subject, Name: p.known[subject].Name, Seat: "s:" + x.ID, Via: "link", Until: x.Until}}
 		p.sessions[first], p.seats[g.who.Seat] = g, g
 	}
 	return p
