@@ -50,33 +50,32 @@ func (s *stage) measureHouse(ctx context.Context, r *report.Report) error {
 		return nil
 	}
 	say("house: %d starts, and the memory of %d pairs", s.starts, houses)
-	with, without, more, memory, err := s.compareHouses(ctx)
+	h, err := s.compareHouses(ctx)
 	if err != nil {
 		s.fail("serve with a store", err)
 		return ctx.Err()
 	}
-	spread := report.Summarize(more)
-	spread.Low, spread.High = report.Middle(more)
-	r.House = &report.House{With: report.Summarize(with), Without: report.Summarize(without), More: spread, Memory: report.Summarize(memory)}
+	r.House = h
 	return nil
 }
 
-func (s *stage) compareHouses(ctx context.Context) (with, without, more, memory []float64, err error) {
+func (s *stage) compareHouses(ctx context.Context) (*report.House, error) {
 	envWith, fileWith, _, err := s.configureHouse("  "+served+": {command: 'true'}\n", "", 1)
 	envWithout, fileWithout, err2 := s.configure("  "+served+": {command: 'true'}\n", "")
 	if err := errors.Join(err, err2); err != nil {
-		return nil, nil, nil, nil, err
+		return nil, err
 	}
+	var with, without, more, memory, own []float64
 	for n := range s.starts + 1 {
 		if ctx.Err() != nil {
-			return nil, nil, nil, nil, ctx.Err()
+			return nil, ctx.Err()
 		}
 		a, stopA, err := s.startServe(envWith, fileWith)
 		stopA()
 		b, stopB, err2 := s.startServe(envWithout, fileWithout)
 		stopB()
 		if err := errors.Join(err, err2); err != nil {
-			return nil, nil, nil, nil, err
+			return nil, err
 		}
 		if n > 0 { // the first round only loads the binary into memory
 			with, without, more = append(with, micros(a.after)/1000), append(without, micros(b.after)/1000), append(more, micros(a.after-b.after)/1000)
@@ -86,18 +85,20 @@ func (s *stage) compareHouses(ctx context.Context) (with, without, more, memory 
 		a, stopA, err := s.startServe(envWith, fileWith)
 		b, stopB, err2 := s.startServe(envWithout, fileWithout)
 		if err = errors.Join(err, err2); err == nil && pause(ctx, s.settle) {
-			a.memory, _, err = proc.Resident(a.pid)
-			b.memory, _, err2 = proc.Resident(b.pid)
+			a.memory, a.own, err = proc.Resident(a.pid)
+			b.memory, b.own, err2 = proc.Resident(b.pid)
 			err = errors.Join(err, err2)
 		}
 		stopA()
 		stopB()
 		if err != nil {
-			return nil, nil, nil, nil, err
+			return nil, err
 		}
-		memory = append(memory, float64(a.memory-b.memory))
+		memory, own = append(memory, float64(a.memory-b.memory)), append(own, float64(a.own-b.own))
 	}
-	return with, without, more, memory, ctx.Err()
+	h := &report.House{With: report.Summarize(with), Without: report.Summarize(without), More: report.Summarize(more), Memory: report.Summarize(memory), Own: report.Summarize(own)}
+	h.More.Low, h.More.High = report.Middle(more)
+	return h, ctx.Err()
 }
 
 // startServe starts "dragoman serve", and returns when it listens. stop is never nil.

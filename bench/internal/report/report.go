@@ -193,10 +193,11 @@ type Start struct {
 
 // House holds what an existing store costs "dragoman serve", compared with none.
 type House struct {
-	With    Spread `json:"ms"`         // the time from the start of the process until it listens
-	Without Spread `json:"without_ms"` // the same without a store
-	More    Spread `json:"more_ms"`    // the difference between two starts that follow each other
-	Memory  Spread `json:"more_bytes"` // the difference in resident memory when nothing happens
+	With    Spread `json:"ms"`             // the time from the start of the process until it listens
+	Without Spread `json:"without_ms"`     // the same without a store
+	More    Spread `json:"more_ms"`        // the difference between two starts that follow each other
+	Memory  Spread `json:"more_bytes"`     // the difference in resident memory when nothing happens
+	Own     Spread `json:"more_own_bytes"` // the same without the content of files, which is mostly the program itself
 }
 
 // Idle holds the memory that one idle session needs.

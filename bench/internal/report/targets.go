@@ -65,6 +65,7 @@ func (r *Report) Judge() {
 	if h := r.House; h != nil {
 		r.add(Target{Promise: "start of serve, with a store minus without", Value: h.More.Median, Limit: houseTarget, Unit: " ms"}, &h.More)
 		r.add(Target{Promise: "idle memory of serve, with a store minus without", Value: h.Memory.Median / 1e6, Limit: houseMemoryTarget / 1e6, Unit: " MB"}, nil)
+		r.add(Target{Promise: "the same without the pages of the program's file", Value: h.Own.Median / 1e6, Limit: houseMemoryTarget / 1e6, Unit: " MB"}, nil)
 	}
 	for _, s := range r.Starts {
 		if s.Ratio != nil {

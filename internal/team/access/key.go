@@ -120,12 +120,12 @@ type MACKey [sha256.Size]byte
 
 // Sum returns the HMAC-SHA-256 (RFC 2104) of the secret of a key. It doesn't depend on the id: two keys
 // never have the same secret. It is written out because package hmac allocates, and each request needs it.
-func (k *MACKey) Sum(s *Secret) [sha256.Size]byte {
+func (m *MACKey) Sum(s *Secret) [sha256.Size]byte {
 	var b [sha256.BlockSize + sha256.Size]byte
 	for i := range sha256.BlockSize {
 		b[i] = 0x36
 	}
-	for i, x := range k {
+	for i, x := range m {
 		b[i] ^= x
 	}
 	copy(b[sha256.BlockSize:], s[:])
