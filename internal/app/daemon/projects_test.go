@@ -64,7 +64,7 @@ func TestTwoProjectsInOneProcess(t *testing.T) {
 	if !strings.Contains(other, `"project": "shop"`) || !strings.Contains(other, `"/p/shop/s/gh/mcp"`) || !strings.Contains(other, `"calls": 2`) {
 		t.Errorf("the status of shop is %s", other)
 	}
-	await(t, "the calls are logged", 10*time.Second, func() bool { return said.count("msg=call ") == 3 })
+	await(t, "the calls are logged", 10*time.Second, func() bool { return said.count("msg=call ") == 3 && said.count("remote=127.0.0.1 project=shop") > 0 })
 	log := said.String()
 	for want, times := range map[string]int{
 		"msg=call project=shop server=gh tool=echo": 2, "msg=call server=gh tool=echo": 1, `msg="server ready" project=shop server=gh`: 1, "remote=127.0.0.1 project=shop": 1,
