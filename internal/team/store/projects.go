@@ -41,42 +41,41 @@ type Gone struct {
 	People        int // who had a role there
 }
 
-// AddProject adds a project, and reports whether it did: if there is one with this name, it stays.
-func (t *Tx) AddProject(name, text string) (bool, error) {
-	version, err := t.versionOf(name)
-	if version != 0 || err != nil {
-		return false, err
+// AddProject adds a project and returns its version. If there is one with this name, that one stays, and
+// the result is 0.
+func (t *Tx) AddProject(name, text string) (version int64, err error) {
+	if version, err = t.versionOf(name); version != 0 || err != nil {
+		return 0, err
 	}
 	if version, err = t.t.Take(projectVersions); err != nil {
-		return false, err
+		return 0, err
 	}
 	err = t.t.Exec("INSERT INTO projects (name, text, version, changed, actor) VALUES (?, ?, ?, ?, ?)", name, text, version, t.t.Now, t.actor)
 	if err != nil {
-		return false, err
+		return 0, err
 	}
-	return true, t.did("made", projectKind, name)
+	return version, t.did("made", projectKind, name)
 }
 
-// ChangeProject replaces the text of a project, and reports whether it did: if the project no longer has
-// the version that the caller knows, it stays as it is.
-func (t *Tx) ChangeProject(name, text string, known int64) (bool, error) {
-	version, err := t.versionOf(name)
-	if version == 0 || version != known || err != nil {
-		return false, err
+// ChangeProject replaces the text of a project and returns the new version. If the project no longer has
+// the version that the caller knows, it stays as it is, and the result is 0.
+func (t *Tx) ChangeProject(name, text string, known int64) (version int64, err error) {
+	if version, err = t.versionOf(name); version == 0 || version != known || err != nil {
+		return 0, err
 	}
 	if version, err = t.t.Take(projectVersions); err != nil {
-		return false, err
+		return 0, err
 	}
 	err = t.t.Exec("UPDATE projects SET text = ?, version = ?, changed = ?, actor = ? WHERE name = ?", text, version, t.t.Now, t.actor, name)
 	if err != nil {
-		return false, err
+		return 0, err
 	}
-	return true, t.did("changed", projectKind, name)
+	return version, t.did("changed", projectKind, name)
 }
 
 // RemoveProject removes a project that has the version that the caller knows, and reports whether it did.
-// Its keys, its secrets and everybody's roles in it end with it, unless keep is true: then a project with another home has the name
-// and goes on with them.
+// Its keys, its secrets and everybody's roles in it end with it, unless keep is true: then a project with
+// another home has the name and goes on with them.
 func (t *Tx) RemoveProject(name string, known int64, keep bool) (gone Gone, removed bool, err error) {
 	version, err := t.versionOf(name)
 	if version == 0 || version != known || err != nil {

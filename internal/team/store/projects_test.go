@@ -44,11 +44,19 @@ func TestProjects(t *testing.T) {
 				}
 			}
 		}
+		last := int64(0)
+		next := func(version int64, err error) (bool, error) {
+			if version != 0 && version != last+1 {
+				err = fmt.Errorf("version %d after %d", version, last)
+			}
+			last = max(last, version)
+			return version != 0, err
+		}
 		add := func(name, text string) func(*Tx) (bool, error) {
-			return func(t *Tx) (bool, error) { return t.AddProject(name, text) }
+			return func(t *Tx) (bool, error) { return next(t.AddProject(name, text)) }
 		}
 		change := func(name, text string, known int64) func(*Tx) (bool, error) {
-			return func(t *Tx) (bool, error) { return t.ChangeProject(name, text, known) }
+			return func(t *Tx) (bool, error) { return next(t.ChangeProject(name, text, known)) }
 		}
 		remove := func(name string, known int64, keep bool) func(*Tx) (bool, error) {
 			return func(t *Tx) (bool, error) {

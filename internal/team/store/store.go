@@ -133,6 +133,15 @@ func (s *Store) Close() error {
 // Snapshot returns what the store knows now. It's never nil, and empty as long as there is no database.
 func (s *Store) Snapshot() *Snapshot { return s.now.Load() }
 
+// Refresh makes the snapshot what the database has now. Who has just heard of a change by another process
+// needn't wait for it then.
+func (s *Store) Refresh(ctx context.Context) error {
+	if s.db.Load() == nil {
+		return nil
+	}
+	return s.refresh(ctx, false)
+}
+
 // State returns where the store keeps what it's told. After a Write, it isn't Absent.
 func (s *Store) State() State { return *s.state.Load() }
 
