@@ -61,6 +61,14 @@ func (p Problem) String() string {
 	return b.String()
 }
 
+// InText does the same as String for a problem of a text that is no file: it begins with the line.
+func (p Problem) InText() string {
+	if p.Line == 0 {
+		return p.String()
+	}
+	return "line " + strconv.Itoa(p.Line) + ": " + p.String()
+}
+
 // Unplaced returns the problem without its place in the file. Two problems are the same if they are
 // equal without their places.
 func (p Problem) Unplaced() Problem {
