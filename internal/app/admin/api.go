@@ -56,7 +56,7 @@ type Options struct {
 	// Refusal returns why Dragoman does not use the current content of the configuration file. It
 	// returns nil if Dragoman uses that content. Refusal may be nil.
 	Refusal func() *Refusal
-	// Broken returns the projects of the configuration file that can't be used as they are there. It may be nil.
+	// Broken returns the projects that can't be used as the file or the store has them. It may be nil.
 	Broken func() []ProjectTrouble
 	// Store returns where what must last is kept. Store may be nil.
 	Store func() store.State
@@ -65,6 +65,8 @@ type Options struct {
 	Desk   *access.Desk
 	Roster *access.Roster
 	Safe   *store.Safe
+	// Homes says where the projects live. If it is nil, the routes about them say that nothing is stored.
+	Homes Homes
 	// Reload makes Dragoman read the configuration file again. When Dragoman uses its content, Reload
 	// returns what has changed, in sentences. If Reload is nil, Dragoman uses no configuration file.
 	Reload func(context.Context) (what string, err error)
@@ -96,6 +98,7 @@ type API struct {
 	keyAPI
 	peopleAPI
 	secretAPI
+	projectAPI
 }
 
 // New returns an API. The API reports the time since this call as the uptime of Dragoman.
@@ -132,6 +135,8 @@ func New(o Options) *API {
 	}
 	h := house{project: p, access: o.Access, desk: o.Desk, roster: o.Roster, safe: o.Safe}
 	a.keyAPI, a.peopleAPI, a.secretAPI = keyAPI{h}, peopleAPI{h, linkBase(&o)}, secretAPI{h}
+	a.projectAPI = projectAPI{house: h, door: &a.door, homes: o.Homes, inUse: a.inUse, file: o.Config}
+	a.door.names = a.projectNames
 	a.serverAPI = serverAPI{project: p, access: o.Access, config: o.Config, report: a.Report, logs: a.Logs}
 	a.drafts.trying, a.drafts.keeping = make(chan struct{}, mostTrials), make(chan struct{}, 1)
 	_, _ = rand.Read(a.drafts.key[:]) // rand.Read never fails

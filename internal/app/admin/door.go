@@ -3,6 +3,7 @@ package admin
 import (
 	"errors"
 	"net/http"
+	"slices"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 )
@@ -12,7 +13,8 @@ import (
 type door struct {
 	project project // of requests that name none
 	access  *Access
-	closed  bool // see Options.Closed
+	closed  bool            // see Options.Closed
+	names   func() []string // the names of all projects
 }
 
 // allows reports whether the sender of a request may use the route x: we ask who it is, and then
@@ -50,7 +52,14 @@ func (d *door) may(r *http.Request, x *route) error {
 		return err
 	}
 	name, bad := d.project.name(), (*Problem)(nil)
-	if !x.process {
+	switch {
+	case x.anywhere && slices.ContainsFunc(d.names(), func(name string) bool { return d.access.May(who, name, x.least) == nil }):
+		return nil
+	case x.named && d.access.May(who, name, identity.Admin) == nil:
+		return nil
+	case x.named:
+		name = r.PathValue("name")
+	case !x.process:
 		name, bad = d.projectOf(r)
 	}
 	if bad == nil && d.hides(who, name) {
@@ -80,6 +89,12 @@ func (d *door) noOther(r *http.Request) *Problem {
 		return badParameter(projectParameter.name, "This path is not about a project, so leave the parameter out.")
 	}
 	return nil
+}
+
+// sees reports whether who may read of a project. An admin of the default project may read of all: they
+// can change the configuration of the whole process.
+func (d *door) sees(who *identity.Principal, name string) bool {
+	return d.access.May(who, name, identity.Viewer) == nil || d.access.May(who, d.project.name(), identity.Admin) == nil
 }
 
 // hides reports whether a project must look to who as if it did not exist, because who has no role in

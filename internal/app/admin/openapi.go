@@ -94,7 +94,7 @@ var pathParameter = pattern.Later(`\{([a-z]+)\}`)
 
 // pathAbout holds the descriptions of the path parameters.
 var pathAbout = map[string]string{
-	"name": "a server's name, or a secret's at /secrets", "tool": "a tool's name, as the server calls it; ~ stands before an empty name, and before ., .. and /, which can't be an element of a path", "id": "an id from an earlier answer", "number": "the number of a call",
+	"name": "a server's name, a secret's at /secrets, or a project's at /projects", "tool": "a tool's name, as the server calls it; ~ stands before an empty name, and before ., .. and /, which can't be an element of a path", "id": "an id from an earlier answer", "number": "the number of a call",
 }
 
 // document returns the OpenAPI document.
@@ -146,10 +146,15 @@ func (s *schemas) operation(x *route) object {
 	if len(x.events) > 0 {
 		parameters = append(parameters, object{"name": "Last-Event-ID", "in": "header", "description": "continues after this event", "schema": object{"type": "string"}})
 	}
+	if x.named && x.method != http.MethodGet {
+		parameters = append(parameters, object{"name": "If-Match", "in": "header", "description": "the ETag of the text that this request changes; * means whatever it is", "schema": object{"type": "string"}})
+	}
 	if len(parameters) > 0 {
 		op["parameters"] = parameters
 	}
-	if x.body != nil {
+	if text, ok := x.body.(yamlText); ok {
+		op["requestBody"] = object{"required": true, "content": object{yamlType: object{"schema": s.of(reflect.TypeOf(text))}}}
+	} else if x.body != nil {
 		op["requestBody"] = object{"required": true, "content": object{"application/json": object{"schema": s.of(reflect.TypeOf(x.body))}}}
 	}
 	answers := object{}

@@ -182,6 +182,7 @@ func (r *rig) prepare() func(path, name string) string {
 	draft := r.draft("npx x")
 	r.tell(http.MethodPost, "/keys", `{"name":"ci"}`, http.StatusCreated, &NewAPIKey{})
 	r.tell(http.MethodPut, "/secrets/gh", `{"value":"x"}`, http.StatusOK, &KeptSecret{})
+	r.tell(http.MethodPut, "/projects/old", `{"title":"Old"}`, http.StatusCreated, &KeptProject{})
 	return func(path, name string) string {
 		switch {
 		case name == "name":
@@ -246,6 +247,8 @@ Long lists come in pages. A page's ` + "`next`" + ` is the query parameter ` + "
 
 The paths are about the project ` + "`" + `default` + "`" + `, or with ` + "`" + `?project=NAME` + "`" + ` about another: its servers, clients, calls, log, runs and examinations, and nothing else. Members and ids of one project mean nothing in another. Paths that don't take the parameter are about the process; they need the role in the project ` + "`" + `default` + "`" + `.
 
+A project of the store is text, and ` + "`GET`" + ` returns it with its version in the header ` + "`ETag`" + `. Who changes or removes it sends this version as ` + "`If-Match`" + `: without it the answer is 428, and if somebody else was faster, 412 with the version of now in ` + "`current`" + `.
+
 Streams are server-sent events. To get what you missed, connect again with ` + "`Last-Event-ID`" + `. After the event ` + "`end`" + `, nothing follows.
 
 `
@@ -264,7 +267,9 @@ func reference() []byte {
 		for _, p := range x.query { // the parameter project is described above the table
 			what += fmt.Sprintf("<br>`%s`: %s", p.name, p.about)
 		}
-		if x.body != nil {
+		if _, text := x.body.(yamlText); text {
+			what += "<br>body: `" + yamlType + "`"
+		} else if x.body != nil {
 			what += "<br>body: " + link(x.body)
 		}
 		answer := ""

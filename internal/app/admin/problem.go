@@ -20,6 +20,7 @@ type Problem struct {
 	Instance string           `json:"instance,omitempty" doc:"the path of the request"`
 	Failure  *failure.Failure `json:"failure,omitempty" doc:"why the server can't be used; left out if the problem isn't about a server"`
 	Errors   []ValueError     `json:"errors,omitempty" doc:"the values in the request that don't fit their JSON Schema"`
+	Current  string           `json:"current,omitempty" doc:"the version that the object has now, for If-Match; only with the statuses 412 and 428"`
 	// RetryAfter is the time after which the client may try again. It is for the statuses 429 and
 	// 503. refuse sends it as the header Retry-After in whole seconds. If it is 0, refuse does not
 	// send the header.

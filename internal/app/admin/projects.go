@@ -6,6 +6,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/work"
+	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
 
 // projectParameter is the query parameter of nearly every route that names the project.
@@ -106,4 +107,26 @@ func (o *others) close() {
 
 func noProject(name string) *Problem {
 	return &Problem{Type: "no-such-project", Title: "No such project", Status: http.StatusNotFound, Detail: "No project is named " + excerpt.Quote(name, maxName) + "."}
+}
+
+// projectNames returns the names of all projects that are in use.
+func (a *API) projectNames() []string {
+	names := []string{a.project.name()}
+	if a.opts.Others != nil {
+		for _, p := range a.opts.Others.Projects() {
+			names = append(names, p.Name())
+		}
+	}
+	return names
+}
+
+// inUse returns the configuration of a project that is in use, or nil.
+func (a *API) inUse(name string) *config.Snapshot {
+	if a.opts.Others == nil {
+		return nil
+	}
+	if p := a.opts.Others.Project(name); p != nil {
+		return p.Current()
+	}
+	return nil
 }

@@ -74,7 +74,7 @@ func servingSnapshot(t testing.TB, c *config.Snapshot) *rig {
 	r := &rig{t: t, runtime: runtime.New(runtime.Options{Config: c, Events: &event.Publisher{}, Calls: ring, Log: log, Recent: recent, Guard: guard, Principal: identity.Anyone, Budget: budget, Version: "test"})}
 	r.runtime.Apply(event.DefaultProject, c)
 	r.runtime.Default().Warm()
-	r.api = New(Options{Project: r.runtime.Default(), Others: r.runtime, Log: log, Budget: budget, Recent: recent, Calls: ring, Losses: func(string) []Loss { return []Loss{} }, Version: "test", Local: true, Env: emptyHome(t), Desk: desk, Roster: access.NewRoster(desk, access.NewGate(true)), Safe: safe})
+	r.api = New(Options{Project: r.runtime.Default(), Others: r.runtime, Log: log, Budget: budget, Recent: recent, Calls: ring, Losses: func(string) []Loss { return []Loss{} }, Version: "test", Local: true, Env: emptyHome(t), Desk: desk, Roster: access.NewRoster(desk, access.NewGate(true)), Safe: safe, Homes: &testHomes{runtime: r.runtime, safe: safe}})
 	mux := http.NewServeMux()
 	r.runtime.Routes(mux)
 	r.api.Routes(mux)

@@ -19,6 +19,8 @@ type route struct {
 	name     string // the operationId in the OpenAPI document
 	summary  string // a sentence without a full stop
 	query    []parameter
+	named    bool   // the element name of the path is the project; process is set too
+	anywhere bool   // the route is about all projects, and a role in one of them suffices; process is set too
 	process  bool   // the route is about the process or its configuration file, and not about a project
 	body     any    // a value that has the type of the JSON body; nil if the request has no body
 	answer   any    // a value that has the type of the JSON response
@@ -97,7 +99,7 @@ func routes() []route {
 			summary: "A new link that opens the console once", answer: ConsoleLink{}, problems: []int{409}, serve: (*API).serveConsoleLink,
 		},
 	}
-	return slices.Concat(all, storyRoutes, serverRoutes, []route{settingsRoute, reloadRoute}, runRoutes, examRoutes, draftRoutes, keyRoutes, peopleRoutes, secretRoutes)
+	return slices.Concat(all, storyRoutes, serverRoutes, []route{settingsRoute, reloadRoute}, runRoutes, examRoutes, draftRoutes, keyRoutes, peopleRoutes, secretRoutes, projectRoutes)
 }
 
 var callParameters = []parameter{

@@ -21,7 +21,7 @@ type Report struct {
 	Configured    time.Time        `json:"configured" doc:"when the configuration in use was applied, at the start or by a reload"`
 	Config        string           `json:"config,omitempty" doc:"the full path of the configuration file; left out if there is none"`
 	Refusal       *Refusal         `json:"refusal,omitempty" doc:"why the configuration file's current content isn't in use; left out if it is"`
-	Troubles      []ProjectTrouble `json:"projectProblems,omitempty" doc:"the projects that aren't in use as the configuration file has them; left out if all are, and in reports about a project other than default"`
+	Troubles      []ProjectTrouble `json:"projectProblems,omitempty" doc:"the projects that aren't in use as the configuration file or the store has them; left out if all are, and in reports about a project other than default"`
 	Store         *Store           `json:"store,omitempty" doc:"where secrets and whatever else must last is kept; left out in reports about a project other than default"`
 	Conversations map[string]int   `json:"conversations" doc:"number of sessions with clients, by transport; transports without sessions are left out"`
 	Requests      int              `json:"requests" doc:"number of running requests that belong to no session, such as those of modern HTTP clients"`
@@ -40,7 +40,7 @@ type Refusal struct {
 	Since time.Time `json:"since" doc:"when it was refused"`
 }
 
-// ProjectTrouble says why a project isn't in use as the configuration file has it.
+// ProjectTrouble says why a project isn't in use as the configuration file or the store has it.
 type ProjectTrouble struct {
 	Project string `json:"project" doc:"the project's name"`
 	Problem string `json:"problem" doc:"why it isn't in use, or why an earlier text is, as sentences"`

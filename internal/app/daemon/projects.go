@@ -29,6 +29,11 @@ func (f *fileProjects) names() (all []string) {
 	return all
 }
 
+// broken returns the projects of the file, and then those of the store, that can't be used as they are there.
+func (d *daemon) broken() []admin.ProjectTrouble {
+	return slices.Concat(d.projects.unusable(), d.homes.Broken())
+}
+
 // unusable returns what the file has and we can't use.
 func (f *fileProjects) unusable() []admin.ProjectTrouble {
 	f.mu.Lock()

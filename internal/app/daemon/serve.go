@@ -89,6 +89,8 @@ type ServeOptions struct {
 	NoConsole bool
 	// DemoClients are the names of the clients of Demo.
 	DemoClients []string
+	// Idle starts no servers until somebody needs them.
+	Idle bool
 	// Extend adds the demo's servers to a configuration. Serve calls it if it reads the file of Config
 	// again, because that refers to secrets. Extend may be nil.
 	Extend func(*config.Snapshot) (*config.Snapshot, error)
@@ -169,6 +171,7 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 	defer d.close()
 	d.runtime.Apply(event.DefaultProject, o.Config)
 	d.applyProjects(o.Config)
+	d.homes.Use(ctx)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var running sync.WaitGroup
@@ -178,6 +181,7 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 	if o.cert != nil {
 		running.Go(func() { followCertificate(ctx, o.cert, o.Config.TLS, plain) })
 	}
+	running.Go(func() { d.homes.follow(ctx) })
 	if o.ConfigPath != "" {
 		running.Go(func() { d.watch(ctx, reload) })
 	}
@@ -271,7 +275,10 @@ func (d *daemon) listening(ctx context.Context, base string, running *sync.WaitG
 		}
 		o.Console(c)
 	}
-	d.warm()
+	if !o.Idle {
+		d.homes.ready.Store(true)
+		d.warm()
+	}
 	if o.Ready != nil {
 		o.Ready(base + "/mcp")
 	}
@@ -303,6 +310,7 @@ type daemon struct {
 	masks       atomic.Pointer[runtime.Runtime] // the same, for the log, which exists before it
 	project     *runtime.Project                // the default project
 	projects    fileProjects
+	homes       *homes
 	admin       *admin.API
 	console     *console.Console
 	gate        *access.Gate
@@ -344,8 +352,9 @@ func newDaemon(o ServeOptions, e *entry, local bool) *daemon {
 	})
 	d.masks.Store(d.runtime)
 	d.project = d.runtime.Default()
+	d.homes = newHomes(d.runtime, o.safe, d.log)
 	d.stopCalls = d.events.Tap(event.Of(event.Loss), d.lost)
-	d.admin = admin.New(admin.Options{Project: d.project, Others: d.runtime, Log: o.Log, Recent: o.recent, Calls: d.recorded, Budget: d.budget, Losses: d.metrics.Losses, Version: o.Version, Config: fullPath(o.ConfigPath), Local: local, Closed: o.Config.Access.LoopbackKeys, Views: d.views, PublicURL: o.Config.PublicURL, ConsoleOff: consoleOff(&o, local), DemoClients: o.DemoClients, Env: o.Env, Refusal: d.refusal.Load, Broken: d.projects.unusable, Store: stateOf(o.store), Desk: e.desk, Roster: e.roster, Safe: o.safe, Secrets: secretsOf(context.Background(), o.safe), Reload: d.reloader()})
+	d.admin = admin.New(admin.Options{Project: d.project, Others: d.runtime, Log: o.Log, Recent: o.recent, Calls: d.recorded, Budget: d.budget, Losses: d.metrics.Losses, Version: o.Version, Config: fullPath(o.ConfigPath), Local: local, Closed: o.Config.Access.LoopbackKeys, Views: d.views, PublicURL: o.Config.PublicURL, ConsoleOff: consoleOff(&o, local), DemoClients: o.DemoClients, Env: o.Env, Refusal: d.refusal.Load, Broken: d.broken, Homes: d.homes, Store: stateOf(o.store), Desk: e.desk, Roster: e.roster, Safe: o.safe, Secrets: secretsOf(context.Background(), o.safe), Reload: d.reloader()})
 	d.console = console.New(console.Options{
 		Off: consoleOff(&o, local), Access: d.admin.Access(), Source: d.admin, Add: d.admin, Config: d.project.Current, Clients: d.project.ClientReports, Operate: d.project.Operate, Events: d.events, DemoClients: o.DemoClients, Log: o.Log,
 		Program: o.Program, Path: o.Path, Machine: clientfile.Machine{OS: goruntime.GOOS, Env: o.Env},
@@ -599,18 +608,22 @@ func (w *watching) load(ctx context.Context, sure bool) (what string, err error)
 		w.refusal.Store(nil)
 		return "The configuration is unchanged.", nil
 	}
-	return w.apply(current, s, problems), nil
+	return w.apply(ctx, current, s, problems), nil
 }
 
 // apply replaces the current configuration with s. It reports and returns what has changed.
-func (w *watching) apply(current, s *config.Snapshot, problems config.Problems) (what string) {
+func (w *watching) apply(ctx context.Context, current, s *config.Snapshot, problems config.Problems) (what string) {
 	changes, later := s.Since(current), changedLater(w.opts.Config, current, s)
 	changes.Settings = appliedNow(changes.Settings, current, s)
 	news := newProblems(w.opts.Problems, problems, changes)
 	w.opts.Problems = problems
 	w.budget.SetLimit(inFlight(s))
-	w.runtime.Apply(event.DefaultProject, s)
-	projects := w.applyProjects(s)
+	var projects []projectChange
+	w.homes.hold(func() {
+		w.runtime.Apply(event.DefaultProject, s)
+		projects = w.applyProjects(s)
+	})
+	w.homes.Use(ctx)
 	warnProblems(w.log, news)
 	logChanges(w.log, changes, problems.In(""))
 	logProjects(w.log, projects, problems)

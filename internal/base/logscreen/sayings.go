@@ -53,6 +53,7 @@ var sayings = map[string]saying{
 	"server probed again by an operator":            {text: "server {server} is probed again, as an operator asked"},
 	"a server is not started":                       {start: true, place: true},
 	"a project of the file cannot be used":          {text: "the project {project} of the configuration file can't be used"},
+	"a project of the store cannot be used":         {text: "the project {project} of the store can't be used: {cause}"},
 	"server has changed its era (legacy or modern)": {text: "server {server} has changed its era (legacy or modern)"},
 	"server refuses initialize after server/discover; from now on it gets initialize first": {text: "server {server} refuses initialize after server/discover, so from now on it gets initialize first: {cause}"},
 	"server sends every session's messages to all sessions":                                 {text: "server {server} sends the messages for one session to all of its sessions"},

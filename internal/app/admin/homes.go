@@ -1,0 +1,491 @@
+package admin
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
+	"github.com/dragoman-mcp/dragoman/internal/relay/event"
+	"github.com/dragoman-mcp/dragoman/internal/setup/config"
+	"github.com/dragoman-mcp/dragoman/internal/team/store"
+)
+
+// Projects is a page of the projects, sorted by project.
+type Projects struct {
+	Projects []ProjectEntry `json:"projects" doc:"the projects of this page in which you have a role"`
+	Total    int            `json:"total" doc:"number of projects on all pages"`
+	Next     string         `json:"next,omitempty" doc:"the cursor of the next page"`
+}
+
+// ProjectEntry says what a project is and where it lives.
+type ProjectEntry struct {
+	Name    string     `json:"name" doc:"the project's name"`
+	Title   string     `json:"title,omitempty" doc:"what people call it"`
+	Home    string     `json:"home" enum:"file,store" doc:"file: the configuration file declares it, and it's changed there; store: it's changed here"`
+	File    string     `json:"file,omitempty" doc:"the full path of the configuration file; left out if there is none, or if the project lives in the store"`
+	Path    string     `json:"path" doc:"the path of the project's endpoint for clients, such as /p/shop/mcp"`
+	Servers int        `json:"servers" doc:"number of servers in use"`
+	Keys    int        `json:"keys" doc:"number of its API keys"`
+	Secrets int        `json:"secrets" doc:"number of its secrets"`
+	People  int        `json:"people" doc:"number of people who have a role in it"`
+	ETag    string     `json:"etag,omitempty" doc:"the version of the text, for If-Match; left out if the project lives in the file"`
+	Changed *time.Time `json:"changed,omitempty" doc:"when the text was changed last; left out if the project lives in the file"`
+	By      string     `json:"by,omitempty" doc:"who changed it last"`
+	Problem string     `json:"problem,omitempty" doc:"why the project isn't in use, or why an earlier text is, as sentences; left out if all is well"`
+}
+
+// KeptProject is a project that was just added or changed.
+type KeptProject struct {
+	ProjectEntry
+	Warnings []string `json:"warnings" doc:"what isn't right in the text, although it can be used, such as a secret that nobody has set"`
+	Note     string   `json:"note,omitempty" doc:"a sentence if dragoman forgets the project when it ends"`
+}
+
+// RemovedProject is a project that was just removed, with what has ended with it.
+type RemovedProject struct {
+	ProjectEntry
+	EndedKeys    int `json:"endedKeys" doc:"number of API keys that were revoked with it"`
+	EndedSecrets int `json:"endedSecrets" doc:"number of secrets that were removed with it"`
+	EndedPeople  int `json:"endedPeople" doc:"number of people whose roles in it have ended"`
+}
+
+// Homes knows where the projects live, and brings those of the store into use.
+type Homes interface {
+	// InFile returns the names of the projects that the configuration file declares, without default.
+	InFile() []string
+	// Parse reads the text of a project of the store. secrets is used instead of the project's own; nil
+	// means those.
+	Parse(project, text string, secrets config.Secrets) (config.Project, config.Problems)
+	// Use brings the projects of the store into use as they are now.
+	Use(ctx context.Context)
+	// Broken returns those of the store that aren't in use as they are stored, sorted by project.
+	Broken() []ProjectTrouble
+}
+
+const yamlType = "application/yaml" // RFC 9512
+
+var projectRoutes = []route{
+	{
+		method: http.MethodGet, path: "/projects", process: true, anywhere: true, least: identity.Viewer, name: "projects", summary: "The projects in which you have a role",
+		query: pageParameters, answer: Projects{}, problems: []int{400, 409}, read: func(a *API, r *http.Request) (any, *Problem) { return a.readProjects(r) },
+	},
+	{
+		method: http.MethodGet, path: "/projects/{name}", process: true, named: true, least: identity.Operator, name: "project",
+		summary: "The text of a project of the store, as a configuration file would have it under `dragoman.projects.NAME`, with its version in `ETag`",
+		kind:    yamlType, problems: []int{404, 409}, write: func(a *API, w http.ResponseWriter, r *http.Request) *Problem { return a.writeProject(w, r) },
+	},
+	{
+		method: http.MethodPut, path: "/projects/{name}", process: true, named: true, least: identity.Operator, name: "setProject",
+		summary: "Add a project to the store, or replace the text of one; that needs its version in `If-Match`. Only an admin of `default` may add one, and only an admin of the project what starts a command or reads a file",
+		body:    yamlText(""), answer: KeptProject{}, problems: slices.Concat([]int{404, 412, 413, 415, 422, 428}, houseProblems), write: func(a *API, w http.ResponseWriter, r *http.Request) *Problem { return a.setProject(w, r) },
+	},
+	{
+		method: http.MethodDelete, path: "/projects/{name}", process: true, named: true, least: identity.Admin, name: "removeProject",
+		summary: "Remove a project from the store, with its API keys, its secrets and everybody's roles in it; that needs its version in `If-Match`",
+		answer:  RemovedProject{}, problems: slices.Concat([]int{404, 412, 428}, houseProblems), read: func(a *API, r *http.Request) (any, *Problem) { return result(a.removeProject(r)) },
+	},
+}
+
+// yamlText is the type of a body that is the text of a project.
+type yamlText string
+
+// projectAPI adds, changes and removes the projects of the store.
+type projectAPI struct {
+	house
+	door  *door
+	homes Homes                         // see Options.Homes
+	inUse func(string) *config.Snapshot // returns the configuration of a project that is in use, or nil
+	file  string                        // see Options.Config
+}
+
+// closed returns a problem if there is no store.
+func (a *projectAPI) closed() *Problem {
+	if a.homes == nil {
+		return conflict("no-store", "Nothing is stored here", "This Dragoman has no place to keep projects.")
+	}
+	return a.house.closed()
+}
+
+// readProjects answers GET /projects.
+func (a *projectAPI) readProjects(r *http.Request) (any, *Problem) {
+	if bad := a.closed(); bad != nil {
+		return nil, bad
+	}
+	who, _ := a.access.Check(r)
+	_ = a.safe.Store().Refresh(r.Context()) // without the database, we show what we know
+	mine := slices.DeleteFunc(a.entries(), func(x ProjectEntry) bool { return !a.door.sees(who, x.Name) })
+	p, bad := pageOf(r, mine, func(x *ProjectEntry) string { return x.Name + "\x00" + x.Home })
+	if bad != nil {
+		return nil, bad
+	}
+	return Projects{Projects: p.items, Total: len(mine), Next: p.next}, nil
+}
+
+// entries returns all projects, sorted by name and home.
+func (a *projectAPI) entries() (all []ProjectEntry) {
+	for _, name := range append(a.homes.InFile(), event.DefaultProject) {
+		all = append(all, a.counted(ProjectEntry{Name: name, Home: "file", File: a.file}))
+	}
+	for _, x := range a.safe.Store().Snapshot().Projects() {
+		all = append(all, a.entry(&x))
+	}
+	slices.SortFunc(all, func(x, y ProjectEntry) int {
+		return cmp.Or(cmp.Compare(x.Name, y.Name), cmp.Compare(x.Home, y.Home))
+	})
+	return all
+}
+
+// entry returns what we say of a project of the store.
+func (a *projectAPI) entry(x *store.Project) ProjectEntry {
+	changed := x.Changed.UTC()
+	out := ProjectEntry{Name: x.Name, Home: "store", ETag: tagOf(x.Version), Changed: &changed, By: x.Actor}
+	for _, b := range a.homes.Broken() {
+		if b.Project == x.Name {
+			out.Problem = b.Problem
+		}
+	}
+	return a.counted(out)
+}
+
+// counted adds to an entry what has the project's name, whichever home it has.
+func (a *projectAPI) counted(x ProjectEntry) ProjectEntry {
+	x.Path = "/p/" + x.Name + "/mcp"
+	if x.Name == event.DefaultProject {
+		x.Path = "/mcp"
+	}
+	now := a.safe.Store().Snapshot()
+	for _, k := range now.Keys() {
+		if k.Project == x.Name {
+			x.Keys++
+		}
+	}
+	x.Secrets = len(now.Sealed(x.Name))
+	for _, p := range now.People() {
+		if len(p.Roles[x.Name]) > 0 {
+			x.People++
+		}
+	}
+	if s := a.inUse(x.Name); s != nil {
+		x.Title = s.Identity.Title
+		for i := range s.Servers {
+			if !s.Servers[i].Disabled {
+				x.Servers++
+			}
+		}
+	}
+	return x
+}
+
+// stored returns the project of the store that the path of a request names, as the database has it now.
+func (a *projectAPI) stored(r *http.Request) (x store.Project, ok bool, bad *Problem) {
+	if bad := a.closed(); bad != nil {
+		return x, false, bad
+	}
+	_ = a.safe.Store().Refresh(r.Context())
+	x, ok = a.safe.Store().Snapshot().Project(r.PathValue("name"))
+	return x, ok, nil
+}
+
+// inFile reports whether the configuration file declares a project.
+func (a *projectAPI) inFile(name string) bool {
+	return name == event.DefaultProject || slices.Contains(a.homes.InFile(), name)
+}
+
+// livesInFile is the problem of a request for the text of a project of the configuration file.
+func (a *projectAPI) livesInFile(name string) *Problem {
+	where := a.file
+	if where == "" {
+		where = "the configuration file"
+	}
+	return conflict("in-file", "The project lives in the configuration file", "The project "+excerpt.Quote(name, maxName)+" lives in "+where+"; edit it there.")
+}
+
+// writeProject answers GET /projects/{name}.
+func (a *projectAPI) writeProject(w http.ResponseWriter, r *http.Request) *Problem {
+	x, ok, bad := a.stored(r)
+	switch name := r.PathValue("name"); {
+	case bad != nil:
+		return bad
+	case !ok && a.inFile(name):
+		return a.livesInFile(name)
+	case !ok:
+		return noProject(name)
+	}
+	h := w.Header()
+	h.Set("ETag", tagOf(x.Version))
+	h.Set("Content-Type", yamlType)
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	_, _ = io.WriteString(w, x.Text)
+	return nil
+}
+
+// setProject answers PUT /projects/{name}.
+func (a *projectAPI) setProject(w http.ResponseWriter, r *http.Request) *Problem {
+	x, there, bad := a.stored(r)
+	if bad != nil {
+		return bad
+	}
+	who, bad := a.changer(r)
+	if bad != nil {
+		return bad
+	}
+	name := r.PathValue("name")
+	if a.inFile(name) {
+		return a.livesInFile(name)
+	}
+	if bad := precondition(r, &x, there); bad != nil {
+		return bad
+	}
+	if p := config.CheckProject(name); p != nil {
+		return cannotBe(sentence(p.Text, p.Hint))
+	}
+	text, bad := readText(r)
+	if bad != nil {
+		return bad
+	}
+	warnings, bad := a.check(name, text)
+	if bad == nil {
+		bad = a.mayWrite(r, name, x.Text, text, there)
+	}
+	if bad != nil {
+		return bad
+	}
+	var version int64
+	err := a.safe.Store().Write(r.Context(), who, func(t *store.Tx) (err error) {
+		if !there {
+			version, err = t.AddProject(name, text)
+		} else {
+			version, err = t.ChangeProject(name, text, x.Version)
+		}
+		return err
+	})
+	if err != nil {
+		return a.problem(err)
+	}
+	if version == 0 { // somebody was faster
+		x, there, _ := a.stored(r)
+		return outdated(&x, there)
+	}
+	a.homes.Use(r.Context())
+	out := KeptProject{ProjectEntry: a.entry(&store.Project{Name: name, Version: version, Changed: time.Now(), Actor: who}), Warnings: warnings, Note: a.note()}
+	if x, _ := a.safe.Store().Snapshot().Project(name); x.Version == version {
+		out.ProjectEntry = a.entry(&x)
+	}
+	w.Header().Set("ETag", tagOf(version))
+	writeStatus(w, r, map[bool]int{false: http.StatusCreated, true: http.StatusOK}[there], out)
+	return nil
+}
+
+// removeProject answers DELETE /projects/{name}.
+func (a *projectAPI) removeProject(r *http.Request) (out RemovedProject, bad *Problem) {
+	x, there, bad := a.stored(r)
+	if bad != nil {
+		return out, bad
+	}
+	who, bad := a.changer(r)
+	if bad != nil {
+		return out, bad
+	}
+	name := r.PathValue("name")
+	switch {
+	case !there && a.inFile(name):
+		return out, a.livesInFile(name)
+	case !there:
+		return out, noProject(name)
+	}
+	if bad := precondition(r, &x, there); bad != nil {
+		return out, bad
+	}
+	out.ProjectEntry = a.entry(&x)
+	gone, removed := store.Gone{}, false
+	err := a.safe.Store().Write(r.Context(), who, func(t *store.Tx) (err error) {
+		gone, removed, err = t.RemoveProject(name, x.Version, a.inFile(name))
+		return err
+	})
+	if err != nil {
+		return out, a.problem(err)
+	}
+	if !removed {
+		x, there, _ := a.stored(r)
+		return out, outdated(&x, there)
+	}
+	a.homes.Use(r.Context())
+	out.EndedKeys, out.EndedSecrets, out.EndedPeople = gone.Keys, gone.Secrets, gone.People
+	return out, nil
+}
+
+// check returns what isn't right in the text of a project, although it can be used. If it can't, check
+// returns a problem. A secret that nobody has set is no such problem: it can only be set when there is the
+// project.
+func (a *projectAPI) check(name, text string) (warnings []string, bad *Problem) {
+	p, problems := a.homes.Parse(name, text, nil)
+	warnings = []string{}
+	var wrong []string
+	for _, p := range problems {
+		if line := sentence(p.InText(), ""); p.Warning || p.Secret != "" {
+			warnings = append(warnings, line)
+		} else {
+			wrong = append(wrong, line)
+		}
+	}
+	if p.Config != nil && len(wrong) == 0 {
+		return warnings, nil
+	}
+	const most = 5
+	if more := len(wrong) - most; more > 0 {
+		wrong = append(wrong[:most], fmt.Sprintf("There are more problems: %d.", more))
+	}
+	return nil, cannotBe(strings.Join(wrong, " "))
+}
+
+func cannotBe(why string) *Problem {
+	return &Problem{Type: "project", Title: "There can be no such project", Status: http.StatusUnprocessableEntity, Detail: why}
+}
+
+// mayWrite returns a problem if the sender of a request may not make the text of a project of what it was
+// before. Whether there is a project, and what it has of default, is up to the admins of default: they could
+// write it into the configuration file, too.
+func (a *projectAPI) mayWrite(r *http.Request, name, before, after string, there bool) *Problem {
+	who, err := a.access.Check(r)
+	old, now := a.powers(name, before), a.powers(name, after)
+	why := ""
+	for _, x := range []struct {
+		needed  bool
+		project string
+		why     string
+	}{
+		{!there, event.DefaultProject, "Only an admin of the project default may add projects."},
+		{grows(old.shared, now.shared), event.DefaultProject, "Only an admin of the project default may let a project use its servers."},
+		{grows(old.machine, now.machine), name, "Only an admin of the project may add or change a command, or what reads a file."},
+	} {
+		if err == nil && x.needed {
+			if err = a.access.May(who, x.project, identity.Admin); err != nil {
+				why, err = x.why, a.access.May(who, event.DefaultProject, identity.Admin)
+			}
+		}
+	}
+	if err == nil {
+		return nil
+	}
+	var denied *Denied
+	if !errors.As(err, &denied) {
+		denied = &Denied{Status: http.StatusForbidden, Kind: kindRole}
+	}
+	bad := denied.Problem(r.URL.Path)
+	if denied.Kind == kindRole {
+		bad.Detail = why + " Ask one."
+	}
+	return &bad
+}
+
+// powers are what in a project's text needs more than an operator.
+type powers struct {
+	machine []string // what is started or read on this machine, and with what
+	shared  []string // the servers of default that the project uses
+}
+
+// powers returns the powers of a text. The references to secrets count, and not the secrets.
+func (a *projectAPI) powers(name, text string) (p powers) {
+	project, _ := a.homes.Parse(name, text, func(_, secret string) (config.Secret, bool, error) {
+		return config.NewSecret("${secret:" + secret + "}"), true, nil
+	})
+	s := project.Config
+	if s == nil {
+		return p
+	}
+	add := func(what ...any) { p.machine = append(p.machine, fmt.Sprintf("%q", what)) }
+	for i := range s.Servers {
+		x := &s.Servers[i]
+		if x.Shared {
+			p.shared = append(p.shared, x.Name)
+			continue
+		}
+		if x.Command != "" {
+			var env []string
+			for _, name := range slices.Sorted(maps.Keys(x.Env)) {
+				env = append(env, name+"="+x.Env[name].Reveal())
+			}
+			add("command", x.Command, x.Args, env, x.InheritEnv, x.Dir)
+		}
+		if x.CAFile != "" {
+			add("caFile", x.CAFile)
+		}
+	}
+	return p
+}
+
+// grows reports whether after has something that before doesn't have.
+func grows(before, after []string) bool {
+	return slices.ContainsFunc(after, func(x string) bool { return !slices.Contains(before, x) })
+}
+
+// tagOf returns the ETag of a version.
+func tagOf(version int64) string { return `"` + strconv.FormatInt(version, 10) + `"` }
+
+// precondition returns a problem if a request must not change x, which there says exists: it doesn't say
+// which version it knows, or knows another one (RFC 9110 §13.1, RFC 6585 §3).
+func precondition(r *http.Request, x *store.Project, there bool) *Problem {
+	match, none := r.Header.Values("If-Match"), r.Header.Values("If-None-Match")
+	has := func(list []string) bool {
+		return slices.ContainsFunc(strings.Split(strings.Join(list, ","), ","), func(tag string) bool {
+			tag = strings.TrimSpace(tag)
+			return tag == "*" || tag == tagOf(x.Version)
+		})
+	}
+	switch {
+	case len(match) > 0 && (!there || !has(match)), there && len(none) > 0 && has(none):
+		return outdated(x, there)
+	case there && len(match) == 0:
+		return &Problem{
+			Type: "no-version", Title: "The request doesn't say which version it changes", Status: http.StatusPreconditionRequired, Current: tagOf(x.Version),
+			Detail: "The project " + excerpt.Quote(x.Name, maxName) + " exists. Send the ETag of the text that you have read as If-Match, so that you overwrite nobody's change.",
+		}
+	}
+	return nil
+}
+
+// outdated is the problem of a request that knows another version than x, which there says exists.
+func outdated(x *store.Project, there bool) *Problem {
+	out := &Problem{Type: "outdated", Title: "Somebody has changed the project meanwhile", Status: http.StatusPreconditionFailed}
+	if !there {
+		out.Detail = "It has been removed. Nothing was changed."
+		return out
+	}
+	out.Current = tagOf(x.Version)
+	out.Detail = "It now has the version " + out.Current + ", of " + x.Changed.UTC().Format(time.RFC3339) + ". Read it again, and repeat your change. Nothing was changed."
+	return out
+}
+
+// readText reads the text of a project from the body of a request.
+func readText(r *http.Request) (string, *Problem) {
+	kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
+	switch strings.ToLower(strings.TrimSpace(kind)) {
+	case yamlType, "application/x-yaml", "text/yaml", "text/x-yaml", "application/json":
+	default:
+		return "", &Problem{Type: "content-type", Title: "The Content-Type is not " + yamlType, Status: http.StatusUnsupportedMediaType, Detail: "Send the text of the project as it is, with Content-Type: " + yamlType + "."}
+	}
+	b, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, config.MaxFile))
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		return "", &Problem{Type: "too-large", Title: "The text is too large", Status: http.StatusRequestEntityTooLarge, Detail: fmt.Sprintf("The text of a project may have %d bytes at most.", config.MaxFile)}
+	case err != nil:
+		return "", badBody(excerpt.Line(err.Error(), maxTitle))
+	case !utf8.Valid(b) || bytes.IndexByte(b, 0) >= 0:
+		return "", badBody("The text of a project is UTF-8, without NUL characters.")
+	}
+	return string(b), nil
+}
