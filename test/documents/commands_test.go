@@ -53,6 +53,7 @@ var notRun = map[string]string{
 	"kill ":                          "the process is not known here",
 	"dragoman config check -c /etc/": "there is no such file here",
 	"dragoman keys revoke INQ":       "no key has this id here",
+	"dragoman projects ":             "there is no such project here",
 	"dragoman secrets remove old":    "there is no such secret here",
 	"claude ":                        "needs Claude Code",
 }

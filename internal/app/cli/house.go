@@ -149,7 +149,7 @@ func (f *houseFlags) serveAlone(ctx context.Context, w *world, do func(ctx conte
 	ready, ended := make(chan string, 1), make(chan error, 1)
 	serving.Go(func() {
 		ended <- w.backend.Serve(ctx, daemon.ServeOptions{
-			Config: c, Listen: "127.0.0.1:0", KeyFolders: []string{folder}, NoConsole: true, Env: w.env, Version: version(),
+			Config: c, Listen: "127.0.0.1:0", KeyFolders: []string{folder}, NoConsole: true, Idle: true, Env: w.env, Version: version(),
 			Ready: func(endpoint string) { ready <- endpoint },
 		})
 	})
@@ -167,7 +167,7 @@ func (f *houseFlags) serveAlone(ctx context.Context, w *world, do func(ctx conte
 	}
 }
 
-// useDatabase sets the database and the vault's key of a configuration to those that serve uses.
+// useDatabase sets the database, the vault's key and the projects of a configuration to those that serve uses.
 func (f *houseFlags) useDatabase(ctx context.Context, w *world, c *config.Snapshot) error {
 	file, listen, public := f.file, f.listen, ""
 	if at, _ := (locator{w.env}).locate(ctx, f.file, "--listen ADDR", false); at != nil {
@@ -178,7 +178,7 @@ func (f *houseFlags) useDatabase(ctx context.Context, w *world, c *config.Snapsh
 		if x == nil {
 			return problems.Refusal(false)
 		}
-		c.Database, c.VaultKey = x.Database, x.VaultKey
+		c.Database, c.VaultKey, c.Projects = x.Database, x.VaultKey, x.Projects
 		listen, public = cmp.Or(listen, x.Listen), x.PublicURL
 	}
 	f.alone = &aloneServe{linkBase(public, cmp.Or(listen, c.Listen))}

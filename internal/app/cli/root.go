@@ -122,7 +122,7 @@ var commandGroups = []struct {
 	{"look", "Look after a running serve:", []func(*world) *cobra.Command{
 		newStatusCommand, newLogsCommand, newCallsCommand, newConsoleCommand, newRestartCommand, newStopCommand, newReloadCommand, newBackupCommand, newHealthcheckCommand,
 	}},
-	{"team", "Decide who comes in to a running serve:", []func(*world) *cobra.Command{newKeysCommand, newPeopleCommand, newSecretsCommand}},
+	{"team", "Share a running serve with a team:", []func(*world) *cobra.Command{newProjectsCommand, newKeysCommand, newPeopleCommand, newSecretsCommand}},
 	{"test", "Test servers and clients:", []func(*world) *cobra.Command{
 		newDoctorCommand, newFakeCommand, newRecordCommand, newReplayCommand, newMatrixCommand,
 	}},

@@ -384,11 +384,11 @@ func (s *running) exchange(ctx context.Context, method, path string, query url.V
 }
 
 // change sends a request to the API, waits for the answer, and decodes it as JSON. into is a pointer to the
-// result.
-func (s *running) change(ctx context.Context, wait time.Duration, q asked, into any) error {
+// result. header alternates names and values.
+func (s *running) change(ctx context.Context, wait time.Duration, q asked, into any, header ...string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, wait, fmt.Errorf("`dragoman serve` at %s accepts connections but does not answer", s.address))
 	defer cancel()
-	resp, err := s.askAs(ctx, q)
+	resp, err := s.askAs(ctx, q, header...)
 	if err != nil {
 		return err
 	}

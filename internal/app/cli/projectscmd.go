@@ -1,0 +1,520 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dragoman-mcp/dragoman/internal/app/admin"
+	"github.com/dragoman-mcp/dragoman/internal/base/screen"
+	"github.com/dragoman-mcp/dragoman/internal/setup/config"
+)
+
+// projectsCommand is `dragoman projects` and its subcommands.
+type projectsCommand struct {
+	*world
+	houseFlags
+
+	from string // the value of --file
+	name string // the value of --name
+	yes  bool
+}
+
+func newProjectsCommand(w *world) *cobra.Command {
+	c := &projectsCommand{world: w}
+	cmd := &cobra.Command{
+		Use:         "projects [flags]",
+		Annotations: map[string]string{alsoRuns: "true"},
+		Short:       "List, add, edit and remove the projects of \"dragoman serve\"",
+		Long: `List the projects of "dragoman serve", or change those that live in its
+store. A project has servers, endpoints, API keys and secrets of its own. It
+lives either in the configuration file, where you edit it, or in the store,
+where these commands do. docs/projects.md says what a project can have.
+
+Only the user who started "dragoman serve" can do this. If several run, the
+command chooses as "dragoman status" does; if none runs, it opens the database
+itself, and the next one finds the projects.`,
+		Example: `  # List the projects, with their homes.
+  dragoman projects
+
+  # Add one, and change it.
+  dragoman projects add shop --file shop.yaml
+  dragoman projects edit shop`,
+		Args:              noArguments,
+		RunE:              c.list,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	c.addFlags(cmd, true)
+	cmd.AddCommand(newProjectsShowCommand(w), newProjectsAddCommand(w), newProjectsEditCommand(w), newProjectsRemoveCommand(w), newProjectsExportCommand(w), newProjectsImportCommand(w))
+	return cmd
+}
+
+func newProjectsShowCommand(w *world) *cobra.Command {
+	c := &projectsCommand{world: w}
+	cmd := &cobra.Command{
+		Use:   "show NAME",
+		Short: "Show where a project lives, and what it has",
+		Long: `Show where the project NAME lives, who changed it when, what it has, and why it
+isn't in use if it isn't. "dragoman projects export" prints its text.`,
+		Example: `  dragoman projects show shop
+  dragoman projects show shop --json`,
+		Args:              c.oneArgument("the project's name", "dragoman projects show shop"),
+		RunE:              c.show,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	c.addFlags(cmd, true)
+	return cmd
+}
+
+func newProjectsAddCommand(w *world) *cobra.Command {
+	c := &projectsCommand{world: w}
+	cmd := &cobra.Command{
+		Use:   "add NAME [flags]",
+		Short: "Add a project to the store",
+		Long: `Add a project to the store, with the text that a configuration file would have
+under dragoman.projects.NAME. Without --file, the project is empty. Its endpoint
+is there at once, at /p/NAME/mcp. A secret that the text names can be set as
+soon as there is the project.`,
+		Example: `  # Add a project from a file, and set a secret that it names.
+  dragoman projects add shop --file shop.yaml
+  dragoman secrets set github --project shop
+
+  # Add an empty one.
+  dragoman projects add lab`,
+		Args:              c.oneArgument("the project's name", "dragoman projects add shop"),
+		RunE:              c.add,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	flagsInOrder(cmd).StringVar(&c.from, "file", "", "read the project's text from `FILE`, or from stdin with -")
+	c.addFlags(cmd, true)
+	return cmd
+}
+
+func newProjectsEditCommand(w *world) *cobra.Command {
+	c := &projectsCommand{world: w}
+	cmd := &cobra.Command{
+		Use:   "edit NAME [flags]",
+		Short: "Edit a project of the store in your editor",
+		Long: `Open the text of a project of the store in $VISUAL or $EDITOR, and change the
+project when the editor ends. If the text can't be used, or somebody else has
+changed the project meanwhile, nothing changes: the command says what is wrong,
+or what they have changed, and where your text is. With --file, the command
+takes the text from a file and opens no editor.`,
+		Example: `  dragoman projects edit shop
+
+  # Replace the text.
+  dragoman projects edit shop --file shop.yaml`,
+		Args:              c.oneArgument("the project's name", "dragoman projects edit shop"),
+		RunE:              c.edit,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	flagsInOrder(cmd).StringVar(&c.from, "file", "", "read the project's text from `FILE`, or from stdin with -")
+	c.addFlags(cmd, true)
+	return cmd
+}
+
+func newProjectsRemoveCommand(w *world) *cobra.Command {
+	c := &projectsCommand{world: w}
+	cmd := &cobra.Command{
+		Use:   "remove NAME [flags]",
+		Short: "Remove a project from the store, with its keys and secrets",
+		Long: `Remove a project from the store. Its endpoints are gone at once, its API keys
+are revoked, and its secrets and everybody's roles in it are removed. The
+command says how many there are, and asks. They can't be brought back;
+"dragoman projects export" keeps the text.`,
+		Example: `  dragoman projects remove shop
+
+  # Without a question, in a script.
+  dragoman projects remove shop --yes`,
+		Args:              c.oneArgument("the project's name", "dragoman projects remove shop"),
+		RunE:              c.remove,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	flagsInOrder(cmd).BoolVarP(&c.yes, "yes", "y", false, "do not ask")
+	c.addFlags(cmd, true)
+	return cmd
+}
+
+func newProjectsExportCommand(w *world) *cobra.Command {
+	c := &projectsCommand{world: w}
+	cmd := &cobra.Command{
+		Use:   "export NAME",
+		Short: "Print a project of the store as a configuration file",
+		Long: `Print a project of the store as the YAML that a configuration file accepts, with
+its comments. "dragoman projects import" takes it. It has no keys or secrets.`,
+		Example: `  # Keep a copy.
+  dragoman projects export shop > shop.yaml
+
+  # Copy the project to another serve.
+  dragoman projects export shop | dragoman projects import - -c other.yaml`,
+		Args:              c.oneArgument("the project's name", "dragoman projects export shop"),
+		RunE:              c.export,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	c.addFlags(cmd, false)
+	return cmd
+}
+
+func newProjectsImportCommand(w *world) *cobra.Command {
+	c := &projectsCommand{world: w}
+	cmd := &cobra.Command{
+		Use:   "import FILE [flags]",
+		Short: "Add the projects of a configuration file to the store",
+		Long: `Add the projects that a configuration file declares under dragoman.projects to
+the store. FILE is the output of "dragoman projects export", whose text stays
+as it is, or any other configuration file, whose comments are left out. It isn't
+changed. With - it's stdin. A project that is there already is not changed.`,
+		Example: `  dragoman projects import shop.yaml
+
+  # Under another name.
+  dragoman projects import shop.yaml --name lab`,
+		Args: c.oneArgument("the file", "dragoman projects import shop.yaml"),
+		RunE: c.importFile,
+	}
+	flagsInOrder(cmd).StringVar(&c.name, "name", "", "call the project `NAME`; the file must have one alone")
+	c.addFlags(cmd, true)
+	return cmd
+}
+
+// addFlags adds the flags that choose the serve, and --json if the command has it.
+func (c *projectsCommand) addFlags(cmd *cobra.Command, json bool) {
+	flags := flagsInOrder(cmd)
+	if json {
+		flags.BoolVar(&c.asJSON, "json", false, "print JSON")
+	}
+	c.runningFlags.addFlags(cmd)
+}
+
+func (c *projectsCommand) all(ctx context.Context, s *running) ([]admin.ProjectEntry, error) {
+	return pages(ctx, s, "/projects", url.Values{}, func(p *admin.Projects) ([]admin.ProjectEntry, string) { return p.Projects, p.Next })
+}
+
+func (c *projectsCommand) list(cmd *cobra.Command, _ []string) error {
+	return c.with(cmd, c.world, func(ctx context.Context, s *running) error {
+		all, err := c.all(ctx, s)
+		switch {
+		case err != nil:
+			return err
+		case c.asJSON:
+			return c.printJSON(all, "  ")
+		}
+		t := screen.Table{Width: 80, Columns: []screen.Column{{Title: "NAME", Most: 24}, {Title: "HOME", Whole: true}, {Title: "SERVERS", Whole: true}, {Title: "KEYS", Whole: true}, {Title: "STATE", Wrap: true}}}
+		for _, x := range all {
+			state := screen.Cell{Text: "in use"}
+			if x.Problem != "" {
+				state = screen.Cell{Text: x.Problem, Style: screen.Red}
+			}
+			t.Rows = append(t.Rows, []screen.Cell{{Text: x.Name}, {Text: x.Home}, {Text: fmt.Sprint(x.Servers)}, {Text: fmt.Sprint(x.Keys)}, state})
+		}
+		return c.print(t)
+	})
+}
+
+// entry returns the project with a name. If there are two, it's that of the store.
+func (c *projectsCommand) entry(ctx context.Context, s *running, name string) (*admin.ProjectEntry, error) {
+	all, err := c.all(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, x := range slices.Backward(all) {
+		if x.Name == name {
+			return &x, nil
+		}
+		names = append(names, x.Name)
+	}
+	return nil, usagef(didYouMean(name, names, "`dragoman projects"+c.words()+"` lists the projects"), "no project has the name %q", name)
+}
+
+func (c *projectsCommand) show(cmd *cobra.Command, args []string) error {
+	return c.with(cmd, c.world, func(ctx context.Context, s *running) error {
+		x, err := c.entry(ctx, s, args[0])
+		if err != nil {
+			return err
+		}
+		if c.asJSON {
+			return c.printJSON(x, "  ")
+		}
+		home := "the store"
+		if x.Home == "file" {
+			home = cmp.Or(x.File, "the configuration file")
+		}
+		rows := [][2]string{{"project", x.Name}, {"title", x.Title}, {"home", home}, {"endpoint", x.Path}, {"servers", fmt.Sprint(x.Servers)}, {"keys", fmt.Sprint(x.Keys)}, {"secrets", fmt.Sprint(x.Secrets)}, {"people", fmt.Sprint(x.People)}}
+		if x.Changed != nil {
+			rows = append(rows, [2]string{"changed", x.Changed.In(time.Local).Format(time.DateTime) + " by " + x.By})
+		}
+		rows = append(rows, [2]string{"problem", x.Problem})
+		return c.printTable(slices.DeleteFunc(rows, func(r [2]string) bool { return r[1] == "" }))
+	})
+}
+
+// text returns the text of a project of the store, and its ETag.
+func (c *projectsCommand) text(ctx context.Context, s *running, name string) (text []byte, tag string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, answerWait)
+	defer cancel()
+	resp, err := s.askAs(ctx, asked{method: http.MethodGet, path: projectPath(name)})
+	if err != nil {
+		return nil, "", err
+	}
+	defer resp.Body.Close()
+	text, err = io.ReadAll(io.LimitReader(resp.Body, config.MaxFile+1))
+	if tag = resp.Header.Get("ETag"); err == nil && (tag == "" || len(text) > config.MaxFile) {
+		err = s.notServe()
+	}
+	return text, tag, err
+}
+
+func projectPath(name string) string { return "/api/v1/projects/" + url.PathEscape(name) }
+
+// put adds a project, or changes the one with an ETag.
+func (c *projectsCommand) put(ctx context.Context, s *running, name, tag string, text []byte) error {
+	var kept admin.KeptProject
+	header := []string{"Content-Type", "application/yaml"}
+	done := "added"
+	if tag == "" {
+		header = append(header, "If-None-Match", "*")
+	} else {
+		header, done = append(header, "If-Match", tag), "changed"
+	}
+	err := s.change(ctx, changeWait, asked{method: http.MethodPut, path: projectPath(name), body: text}, &kept, header...)
+	var bad *problemError
+	switch {
+	case tag == "" && errors.As(err, &bad) && bad.kind == "outdated":
+		return usagef("change it with `dragoman projects edit "+shellWord(name)+c.words()+"`, or choose another name", "there is a project %q already", name)
+	case err != nil:
+		return err
+	case c.asJSON:
+		return c.printJSON(kept, "  ")
+	case c.quiet:
+		return nil
+	}
+	c.status.Printf("%s the project %q; its endpoint is %s", done, kept.Name, kept.Path)
+	for _, w := range kept.Warnings {
+		c.status.Printf("warning: %s", lowerFirst(strings.TrimSuffix(w, ".")))
+	}
+	for _, n := range []string{kept.Problem, kept.Note} {
+		if n != "" {
+			c.status.Printf("%s", lowerFirst(strings.TrimSuffix(n, ".")))
+		}
+	}
+	return nil
+}
+
+// read returns the content of a file, or of stdin for -.
+func (c *projectsCommand) read(path string) (b []byte, err error) {
+	if path == "-" {
+		b, err = io.ReadAll(io.LimitReader(c.stdin, config.MaxFile+1))
+		path = "stdin"
+	} else {
+		var f *os.File
+		if f, err = os.Open(path); err == nil {
+			b, err = io.ReadAll(io.LimitReader(f, config.MaxFile+1))
+			_ = f.Close()
+		}
+	}
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("the project's text cannot be read: %w", err)
+	case len(b) > config.MaxFile:
+		return nil, usagef("write less into one project", "%s has more than 1 MiB", path)
+	}
+	return b, nil
+}
+
+func (c *projectsCommand) add(cmd *cobra.Command, args []string) (err error) {
+	text := []byte{}
+	if c.from != "" {
+		if text, err = c.read(c.from); err != nil {
+			return err
+		}
+	}
+	return c.with(cmd, c.world, func(ctx context.Context, s *running) error { return c.put(ctx, s, args[0], "", text) })
+}
+
+func (c *projectsCommand) edit(cmd *cobra.Command, args []string) error {
+	var given []byte
+	if c.from != "" {
+		var err error
+		if given, err = c.read(c.from); err != nil {
+			return err
+		}
+	}
+	return c.with(cmd, c.world, func(ctx context.Context, s *running) error {
+		name := args[0]
+		before, tag, err := c.text(ctx, s, name)
+		if err != nil {
+			return err
+		}
+		after, kept := given, c.from
+		if c.from == "" {
+			if after, kept, err = c.inEditor(ctx, name, before); err != nil {
+				return err
+			}
+		}
+		if bytes.Equal(before, after) {
+			if c.from == "" {
+				_ = os.Remove(kept)
+			}
+			c.status.Printf("the text is as before, so nothing was changed")
+			return nil
+		}
+		if err := c.put(ctx, s, name, tag, after); err != nil {
+			return c.refused(ctx, s, name, refusedEdit{err, before, kept})
+		}
+		if c.from == "" {
+			_ = os.Remove(kept)
+		}
+		return nil
+	})
+}
+
+// refusedEdit is a change that the serve process has refused.
+type refusedEdit struct {
+	err    error
+	before []byte // the text that the user has changed
+	kept   string // the file with what the user wrote
+}
+
+// refused says what somebody else has changed, if that is why a change was refused, and where the user's text
+// is.
+func (c *projectsCommand) refused(ctx context.Context, s *running, name string, x refusedEdit) error {
+	var bad *problemError
+	if errors.As(x.err, &bad) && bad.kind == "outdated" {
+		if now, _, err := c.text(ctx, s, name); err == nil {
+			c.status.Printf("this was changed meanwhile:")
+			c.announce(maskedDiff(name+".yaml", x.before, now))
+		}
+	}
+	if x.kept == "-" {
+		return x.err
+	}
+	return withHint(x.err, "your text is in %s; when it's right, run `dragoman projects edit %s --file %s%s`", x.kept, shellWord(name), shellWord(x.kept), c.words())
+}
+
+// inEditor lets the user edit a text, and returns what they wrote, with the file in which it is.
+func (c *projectsCommand) inEditor(ctx context.Context, name string, text []byte) (after []byte, file string, err error) {
+	visual, _ := c.env("VISUAL")
+	editor, _ := c.env("EDITOR")
+	words := strings.Fields(cmp.Or(visual, editor))
+	if len(words) == 0 {
+		return nil, "", usagef("set EDITOR, or write the text into a file and name it with --file", "there is no editor: neither VISUAL nor EDITOR is set")
+	}
+	f, err := os.CreateTemp("", "dragoman-"+name+"-*.yaml") // only this user can read it
+	if err != nil {
+		return nil, "", err
+	}
+	_, err = f.Write(text)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return nil, "", err
+	}
+	e := exec.CommandContext(ctx, words[0], append(words[1:], f.Name())...)
+	e.Stdin, e.Stdout, e.Stderr = os.Stdin, os.Stdout, os.Stderr
+	if err := e.Run(); err != nil {
+		_ = os.Remove(f.Name())
+		return nil, "", withHint(fmt.Errorf("the editor %s failed, so nothing was changed: %w", words[0], err), "set EDITOR to another one")
+	}
+	after, err = c.read(f.Name())
+	return after, f.Name(), err
+}
+
+func (c *projectsCommand) remove(cmd *cobra.Command, args []string) error {
+	return c.with(cmd, c.world, func(ctx context.Context, s *running) error {
+		x, err := c.entry(ctx, s, args[0])
+		if err != nil {
+			return err
+		}
+		if x.Home == "store" && !c.yes {
+			if err := c.confirm(ctx, x); err != nil {
+				return err
+			}
+		}
+		var gone admin.RemovedProject
+		if err := s.change(ctx, changeWait, asked{method: http.MethodDelete, path: projectPath(x.Name)}, &gone, "If-Match", cmp.Or(x.ETag, "*")); err != nil {
+			return err
+		}
+		if c.asJSON {
+			return c.printJSON(gone, "  ")
+		}
+		if !c.quiet {
+			c.status.Printf("removed the project %q; keys revoked: %d, secrets removed: %d, people without their roles: %d", gone.Name, gone.EndedKeys, gone.EndedSecrets, gone.EndedPeople)
+		}
+		return nil
+	})
+}
+
+// confirm asks whether a project may be removed.
+func (c *projectsCommand) confirm(ctx context.Context, x *admin.ProjectEntry) error {
+	what := fmt.Sprintf("its API keys (%d), its secrets (%d) and the roles of people (%d)", x.Keys, x.Secrets, x.People)
+	if !c.interactive {
+		return usagef("add --yes to remove it without a question", "the project %q would be removed with %s", x.Name, what)
+	}
+	agreed := false
+	k := &asker{world: c.world}
+	k.converse(ctx, func(t *terminal) string {
+		t.say("This removes the project " + t.bold(clean(x.Name)) + " with " + what + ", which can't be brought back.")
+		line, _ := t.prompt("Remove it? [y/N]")
+		agreed = slices.Contains([]string{"y", "yes"}, strings.ToLower(line))
+		return ""
+	})
+	if !agreed {
+		return signalOr(ctx, errors.New("nothing was removed, because you did not agree"))
+	}
+	return nil
+}
+
+func (c *projectsCommand) export(cmd *cobra.Command, args []string) error {
+	return c.with(cmd, c.world, func(ctx context.Context, s *running) error {
+		text, _, err := c.text(ctx, s, args[0])
+		if err != nil {
+			return err
+		}
+		file, problems := config.ProjectFile(args[0], text)
+		if err := problems.Err(); err != nil {
+			return err
+		}
+		_, err = c.stdout.Write(file)
+		return err
+	})
+}
+
+func (c *projectsCommand) importFile(cmd *cobra.Command, args []string) error {
+	b, err := c.read(args[0])
+	if err != nil {
+		return err
+	}
+	file := args[0]
+	if file == "-" {
+		file = "stdin.yaml"
+	}
+	all, problems := config.ProjectTexts(file, b)
+	switch err := problems.Err(); {
+	case err != nil:
+		return err
+	case len(all) == 0:
+		return usagef("name a file that `dragoman projects export` has written, or one with projects under dragoman.projects", "%s has no projects", file)
+	case c.name != "" && len(all) > 1:
+		return usagef("leave --name out, or remove the others", "%s has %d projects, which can't have one name", file, len(all))
+	case c.name != "":
+		all[0].Name = c.name
+	}
+	return c.with(cmd, c.world, func(ctx context.Context, s *running) error {
+		for _, p := range all {
+			if err := c.put(ctx, s, p.Name, "", p.Text); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
