@@ -63,7 +63,9 @@ func (d *door) may(r *http.Request, x *route) error {
 		name, bad = d.projectOf(r)
 	}
 	if bad == nil && d.hides(who, name) {
-		bad = noProject(name)
+		if bad = noProject(name); x.named && x.method == http.MethodPut {
+			bad.Detail += " Only an admin of the project default may add projects."
+		}
 	}
 	if bad != nil {
 		return bad

@@ -256,7 +256,7 @@ func TestWhoMayChangeProjects(t *testing.T) {
 		{"admin@shop", put, "shop", remote, "use: [notes]\n", 403, "Only an admin of the project default"},
 		{"admin@shop", del, "shop", remote, "", 200, ""},
 		{"admin@new", put, "new", remote, more, 403, "Only an admin of the project default may add projects"},
-		{"operator@default", put, "shop", remote, more, 404, "no-such-project"},
+		{"operator@default", put, "shop", remote, more, 404, "Only an admin of the project default may add projects."},
 		{"admin@default", put, "shop", remote, command + "use: [notes]\n", 200, ""},
 		{"admin@default", put, "new", remote, command, 201, ""},
 		{"admin@shop", get, "other", remote, "", 404, "no-such-project"},

@@ -105,6 +105,12 @@ func TestRemoteCommands(t *testing.T) {
 		{"admin", "", []string{"secrets"}, "github", ""},
 		{"admin", "", []string{"keys", "add", "more"}, "drgk_", ""},
 		{"admin", "", []string{"keys", "--project", "shop"}, "", "no such project"},
+		{"operator", "", []string{"projects", "add", "lab"}, "", "Only an admin of the project default may add projects"},
+		{"admin", "title: Lab\n", []string{"projects", "add", "lab", "--file", "-"}, "", ""},
+		{"admin", "", []string{"projects", "export", "lab"}, "title: Lab", ""},
+		{"viewer", "", []string{"projects"}, "default", ""},
+		{"operator", "", []string{"projects", "export", "lab"}, "", "no such project"},
+		{"admin", "", []string{"projects", "remove", "lab", "--yes"}, "", ""},
 		{"caller", "", []string{"status"}, "", "127.0.0.1:" + port + " does not accept the key in DRAGOMAN_KEY: this API key is unknown, expired or revoked"},
 	} {
 		code, out, said := run(keys[c.key], c.stdin, c.args...)
