@@ -79,10 +79,7 @@ func (s *Snapshot) AppendYAML(dst []byte) []byte {
 		}
 	})
 	p.projects(s.Projects)
-	p.line(1, "log:")
-	p.text(2, "level", levelName(s.Log.Level))
-	p.text(2, "format", choose(s.Log.JSON, "json", "text"))
-	p.line(2, "calls: "+strconv.FormatBool(s.Log.Calls))
+	p.log(&s.Log)
 	p.traces(&s.Traces)
 	return p.b
 }
@@ -145,6 +142,13 @@ func (p *printer) projects(all []Project) {
 		})
 		p.within, p.entries = 0, "mcpServers"
 	}
+}
+
+func (p *printer) log(l *Log) {
+	p.line(1, "log:")
+	p.text(2, "level", levelName(l.Level))
+	p.text(2, "format", choose(l.JSON, "json", "text"))
+	p.line(2, "calls: "+strconv.FormatBool(l.Calls))
 }
 
 func (p *printer) traces(t *Traces) {

@@ -80,6 +80,11 @@ func (c *compiler) readServers(entries *node, settings *object, s *Snapshot) {
 		s.Servers = append(s.Servers, srv)
 	}
 	c.warnOfLoose()
+	c.strangers(settings, names)
+}
+
+// strangers reports the settings of servers that aren't among names.
+func (c *compiler) strangers(settings *object, names []string) {
 	for _, m := range settings.n.members {
 		if slices.Contains(names, m.key) {
 			continue
