@@ -49,8 +49,9 @@ type loosePackage struct {
 	path           string
 }
 
-// warnOfLoose warns of all packages without a fixed version, once for each runner.
+// warnOfLoose warns of all packages of a project without a fixed version, once for each runner.
 func (c *compiler) warnOfLoose() {
+	defer func() { c.loose = nil }()
 	servers := map[string][]string{}
 	for _, x := range c.loose {
 		servers[x.runner] = append(servers[x.runner], printable(x.server))

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -86,5 +87,25 @@ func TestRunnerStartOfProject(t *testing.T) {
 		if got := p.Config.Servers[0].StartTimeout; got != tt.want {
 			t.Errorf("%q, %q: npx may take %s to start, want %s", tt.house, tt.project, got, tt.want)
 		}
+	}
+}
+
+// TestLooseOfProjects checks that the warning about packages without a version comes once for each project.
+func TestLooseOfProjects(t *testing.T) {
+	const text = `
+mcpServers: {a: {command: npx, args: [a]}, b: {command: npx, args: [b]}}
+dragoman:
+  projects:
+    one: {mcpServers: {c: {command: npx, args: [c]}}}
+    two: {mcpServers: {d: {command: uvx, args: [d]}}}
+`
+	_, problems := Parse("dragoman.yaml", []byte(text), func(string) (string, bool) { return "", false })
+	var got []string
+	for _, p := range problems {
+		got = append(got, p.Path)
+	}
+	want := []string{"mcpServers.a.command", "dragoman.projects.one.mcpServers.c.command", "dragoman.projects.two.mcpServers.d.command"}
+	if !slices.Equal(got, want) {
+		t.Errorf("the warnings are at %q, want %q", got, want)
 	}
 }
