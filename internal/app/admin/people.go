@@ -245,8 +245,8 @@ func (a *peopleAPI) named(r *http.Request) (store.Person, *Problem) {
 }
 
 // person returns the person with a name or an id.
-func (a *house) person(name string) (store.Person, *Problem) {
-	if p, ok := a.roster.People().Find(name); ok {
+func (h *house) person(name string) (store.Person, *Problem) {
+	if p, ok := h.roster.People().Find(name); ok {
 		return p, nil
 	}
 	return store.Person{}, noPerson()
@@ -272,8 +272,8 @@ func (a *peopleAPI) whole(r *http.Request) (who string, p store.Person, bad *Pro
 }
 
 // decides reports whether who is an admin of the default project, or of each project of a person.
-func (a *house) decides(who *identity.Principal, p *store.Person) bool {
-	is := func(project string) bool { return a.access.May(who, project, identity.Admin) == nil }
+func (h *house) decides(who *identity.Principal, p *store.Person) bool {
+	is := func(project string) bool { return h.access.May(who, project, identity.Admin) == nil }
 	for project := range p.Roles {
 		if !is(project) {
 			return is(event.DefaultProject)
