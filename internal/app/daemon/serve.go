@@ -530,7 +530,7 @@ func (d *daemon) watch(ctx context.Context, hup <-chan os.Signal) {
 		}
 	}
 	running.Go(func() {
-		err := config.Watch(ctx, d.opts.ConfigPath, func([]byte) { changed() })
+		err := config.Watch(ctx, d.opts.ConfigPath, d.opts.Config, func([]byte) { changed() })
 		if err != nil && ctx.Err() == nil {
 			d.log.Warn("the configuration file is not watched for changes", "cause", err.Error())
 		}

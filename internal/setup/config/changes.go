@@ -1,6 +1,7 @@
 package config
 
 import (
+	"crypto/sha256"
 	"reflect"
 	"slices"
 )
@@ -77,7 +78,7 @@ func (s *Snapshot) Since(old *Snapshot) (c Changes) {
 // where in it they are. A line that was inserted above a server doesn't change the server.
 func (s *Snapshot) unplaced() *Snapshot {
 	out := *s
-	out.secrets, out.Projects = nil, slices.Clone(s.Projects)
+	out.secrets, out.Projects, out.content = nil, slices.Clone(s.Projects), [sha256.Size]byte{}
 	for i := range out.Projects {
 		out.Projects[i] = out.Projects[i].unplaced()
 	}

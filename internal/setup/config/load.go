@@ -1,6 +1,7 @@
 package config
 
 import (
+	"crypto/sha256"
 	"errors"
 	"io"
 	"io/fs"
@@ -73,6 +74,9 @@ func loadContent(path string, secrets Secrets) (*Snapshot, []byte, Problems) {
 		return nil, nil, Problems{unreadable(path, err)}
 	}
 	s, problems := parse(path, b, lookups{env: os.LookupEnv, secrets: secrets}, ReadEnv)
+	if s != nil {
+		s.content = sha256.Sum256(b)
+	}
 	if s != nil && runtime.GOOS != "windows" && mode.Perm()&0o077 != 0 && holdsSecrets(b, s) {
 		problems = append(problems, Problem{
 			File: path, Warning: true,

@@ -92,7 +92,7 @@ func watching(t *testing.T, path string, body func(changes <-chan string)) {
 	ctx, cancel := context.WithCancel(t.Context())
 	changes := make(chan string, 100)
 	ended := make(chan error, 1)
-	go func() { ended <- Watch(ctx, path, func(b []byte) { changes <- string(b) }) }()
+	go func() { ended <- Watch(ctx, path, nil, func(b []byte) { changes <- string(b) }) }()
 	body(changes)
 	cancel()
 	if err := <-ended; err != nil {
@@ -218,7 +218,7 @@ func TestWatchAnotherFolder(t *testing.T) {
 }
 
 func TestWatchWithoutFolder(t *testing.T) {
-	if err := Watch(t.Context(), filepath.Join(t.TempDir(), "none", "c.yaml"), nil); err == nil {
+	if err := Watch(t.Context(), filepath.Join(t.TempDir(), "none", "c.yaml"), nil, nil); err == nil {
 		t.Error("no error")
 	}
 }
@@ -230,5 +230,35 @@ func TestProblemsErr(t *testing.T) {
 	err := (Problems{{Text: "x"}, {Text: "y", Warning: true}, {Text: "z", File: "f"}}).Err()
 	if got := strings.Split(err.Error(), "\n"); !reflect.DeepEqual(got, []string{"x", "f: z"}) {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestWatchAfterLoad changes the file between Load and Watch, which must report the change, and nothing if there
+// is none.
+func TestWatchAfterLoad(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.yaml")
+	write := func(text string) {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, change := range []bool{false, true} {
+		write("mcpServers: {a: {command: x}}")
+		s, problems := Load(path)
+		if s == nil {
+			t.Fatal(problems)
+		}
+		if change {
+			write("mcpServers: {b: {command: x}}")
+		}
+		ctx, stop := context.WithTimeout(t.Context(), 2*settle)
+		reported := false
+		if err := Watch(ctx, path, s, func([]byte) { reported = true; stop() }); err != nil {
+			t.Fatal(err)
+		}
+		stop()
+		if reported != change {
+			t.Errorf("changed %t, reported %t", change, reported)
+		}
 	}
 }

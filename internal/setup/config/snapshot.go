@@ -1,6 +1,7 @@
 package config
 
 import (
+	"crypto/sha256"
 	"log/slog"
 	"path/filepath"
 	"reflect"
@@ -62,6 +63,7 @@ type Snapshot struct {
 
 	secrets      Secrets // looked up the secrets; for Where
 	readsSecrets bool
+	content      [sha256.Size]byte // the hash of the file, for Watch; zero if no file was loaded
 }
 
 // TLS names two PEM files: one with a certificate, followed by those of its issuers, and one with its key. Both

@@ -26,7 +26,8 @@ const (
 )
 
 // Watch calls onChange with the file's content each time the content changes. It returns nil
-// when ctx ends, or an error if watching fails. The initial content is not reported. If the file
+// when ctx ends, or an error if watching fails. The content that loaded was read from is not reported, so
+// a change between Load and Watch is; if loaded is nil, the content at the beginning isn't. If the file
 // disappears, Watch reports nothing until the file exists again with different content. Watch reads
 // at most clientfile.MaxFile+1 bytes, which is more than Parse accepts. Calls to onChange do not
 // overlap. Watch returns only after the last call of onChange has returned.
@@ -34,8 +35,12 @@ const (
 // Watch watches the folder, because editors replace files, and a watch on the file would only see
 // the old file. If the file is a symbolic link, Watch also watches the folder of the link's target. If
 // another folder takes the place of the watched one, Watch notices it within two seconds.
-func Watch(ctx context.Context, path string, onChange func([]byte)) error {
-	return watch(ctx, &target{path: path, most: clientfile.MaxFile + 1}, onChange)
+func Watch(ctx context.Context, path string, loaded *Snapshot, onChange func([]byte)) error {
+	t := &target{path: path, most: clientfile.MaxFile + 1}
+	if loaded != nil && loaded.content != [sha256.Size]byte{} {
+		t.hash, t.seen = loaded.content, true
+	}
+	return watch(ctx, t, onChange)
 }
 
 // WatchEnv does the same as Watch for the file of dragoman.envFile. It also calls onChange when the
@@ -56,7 +61,10 @@ func watch(ctx context.Context, t *target, onChange func([]byte)) error {
 	}
 	t.replaced() // remember the folder
 	t.follow(w)
-	t.changed() // read the baseline after the watch began, so that no change is missed
+	known := t.seen
+	if b, ok := t.changed(); ok && known { // read the baseline after the watch began, so that no change is missed
+		onChange(b)
+	}
 
 	timer := time.NewTimer(settle)
 	timer.Stop()
