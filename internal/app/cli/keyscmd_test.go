@@ -93,7 +93,7 @@ func TestKeysWithoutServe(t *testing.T) {
 	if !soon(func() bool { return !enters(t, at, strings.TrimSpace(ada)) }) || !enters(t, at, strings.TrimSpace(bob)) {
 		t.Error("ada's key still works, or bob's doesn't")
 	}
-	if code, _, said := u.run("keys", "-c", u.write("bad.yaml", "dragoman: {database: bad.yaml}\n")); code != exitFailure || !strings.Contains(said, "is not an SQLite database") || !strings.Contains(said, "hint: ") {
+	if code, _, said := u.run("keys", "-c", u.write("bad.yaml", "dragoman: {listen: 127.0.0.1:1, database: bad.yaml}\n")); code != exitFailure || !strings.Contains(said, "is not an SQLite database") || !strings.Contains(said, "hint: ") {
 		t.Errorf("no database: %d %s", code, said)
 	}
 }

@@ -98,9 +98,9 @@ func TestProjectsCommand(t *testing.T) {
 	})
 	t.Run("without serve", func(t *testing.T) {
 		u := newUser(t)
-		u.write("dragoman.yaml", "mcpServers: {}\ndragoman: {database: house/dragoman.db}\n")
+		u.write("dragoman.yaml", "mcpServers: {}\ndragoman: {listen: 127.0.0.1:1, database: house/dragoman.db}\n")
 		projectsOnce(t, u)
-		u.write("dragoman.yaml", "mcpServers: {}\ndragoman: {database: house/dragoman.db, projects: {filed: {mcpServers: {a: {command: none}}}}}\n")
+		u.write("dragoman.yaml", "mcpServers: {}\ndragoman: {listen: 127.0.0.1:1, database: house/dragoman.db, projects: {filed: {mcpServers: {a: {command: none}}}}}\n")
 		if code, _, said := u.run("keys", "add", "ci", "--project", "filed"); code != exitOK {
 			t.Errorf("a key for a project of the file: %d %s", code, said)
 		}

@@ -130,7 +130,7 @@ func TestRemoteCommands(t *testing.T) {
 func TestBadURLs(t *testing.T) {
 	u := newUser(t)
 	u.certificate(time.Hour)
-	u.write("dragoman.yaml", "mcpServers: {}\ndragoman: {database: team.db}\n")
+	u.write("dragoman.yaml", "mcpServers: {}\ndragoman: {listen: 127.0.0.1:1, database: team.db}\n")
 	_, key, _ := u.run("-q", "keys", "add", "x")
 	key = strings.TrimSpace(key)
 	var got []string
