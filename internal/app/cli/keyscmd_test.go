@@ -154,7 +154,7 @@ func TestKeysCommand(t *testing.T) {
 		{"keys add x --expires 0d", exitUsage, "say never"},
 		{"keys add x --role owner", exitUsage, "caller, viewer, operator or admin"},
 		{"keys add x --tool greet", exitUsage, "SERVER/TOOL"},
-		{"keys add x --project shop", exitFailure, `no project is named "shop"`},
+		{"keys add x --project shop", exitUsage, `no project is named "shop"`},
 		{"keys rotate ci --overlap -1h", exitUsage, "is no duration"},
 		{"keys ad x", exitUsage, "keys"},
 		{"keys revoke ci", exitOK, "revoked the key \"ci\" with the id " + ci[5:17]},

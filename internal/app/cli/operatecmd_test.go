@@ -60,7 +60,7 @@ func TestOperate(t *testing.T) {
 		{"enable a --json", exitOK, []string{`"serve":[{"address":"` + at + `"`, `"applied":true`, "Added: a."}, "?"},
 		{"add --yes --name b -- settings-peer", exitOK, []string{"serve at " + at, "Added: b."}, "?"},
 		{"remove b", exitOK, []string{"Removed: b."}, "?"},
-		{"calls 99999", exitFailure, []string{"error: there is no call 99999"}, "?"}, // and not "no such call: there is no call"
+		{"calls 99999", exitFailure, []string{"error: there is no call 99999\n", "`dragoman calls` lists them"}, "?"}, // and not "no such call: there is no call"
 		{"reload", exitOK, []string{"unchanged"}, "?"},
 		{"stop a --listen 127.0.0.1:1", exitFailure, []string{"no `dragoman serve` answers at 127.0.0.1:1", "start `dragoman serve`"}, "?"},
 	} {

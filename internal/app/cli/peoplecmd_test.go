@@ -42,7 +42,7 @@ func TestPeopleCommand(t *testing.T) {
 		{[]string{"invite", "a\nb"}, exitUsage, "control characters"},
 		{[]string{"invite", "me"}, exitUsage, "nobody can be named"},
 		{[]string{"invite", "x", "--role", "owner"}, exitUsage, "caller, viewer, operator and admin"},
-		{[]string{"invite", "x", "--project", "shop"}, exitFailure, `no project is named "shop"`},
+		{[]string{"invite", "x", "--project", "shop"}, exitUsage, `no project is named "shop"`},
 		{[]string{"role", "ada"}, exitUsage, "as in `dragoman people role"},
 		{[]string{"role", "ada", "caller,viewer"}, exitUsage, "each by itself"},
 		{[]string{"role", "eve", "viewer"}, exitUsage, "`dragoman people` lists the people"},

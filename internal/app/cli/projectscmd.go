@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
+	"github.com/dragoman-mcp/dragoman/internal/base/failure"
 	"github.com/dragoman-mcp/dragoman/internal/base/screen"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
@@ -326,7 +327,7 @@ func (c *projectsCommand) read(path string) (b []byte, err error) {
 	}
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("the project's text cannot be read: %w", err)
+		return nil, fmt.Errorf("cannot read %s: %s", clean(path), failure.Reason(err))
 	case len(b) > config.MaxFile:
 		return nil, usagef("write less into one project", "%s has more than 1 MiB", path)
 	}

@@ -85,7 +85,7 @@ func projectsOnce(t *testing.T, u *user) {
 	if err := json.Unmarshal([]byte(out), &all); err != nil || len(all) != 3 || all[1].Name != "innocent" || all[1].Title != "Innocent" || all[2].Name != "twin" {
 		t.Errorf("%v: %s", err, out)
 	}
-	_, said = try(exitFailure, "keys", "--project", "shop")
+	_, said = try(exitUsage, "keys", "--project", "shop")
 	has("keys of a removed project", said, `no project is named "shop"`)
 }
 
@@ -204,19 +204,22 @@ func TestProjectsMistakes(t *testing.T) {
 		{"projects add a b", "", exitUsage, `unexpected argument "b" after "a"`},
 		{"projects add console", "", exitFailure, "there can be no such project: the name is a part of Dragoman's own URLs"},
 		{"projects add s", "", exitFailure, "Choose another name"},
-		{"projects add default", "", exitFailure, "the project lives in the configuration file: the project \"default\" lives in " + filepath.Join(u.home, "dragoman.yaml")},
-		{"projects add x --file none.yaml", "", exitFailure, "the project's text cannot be read: open none.yaml"},
+		{"projects add default", "", exitFailure, "error: the project \"default\" lives in " + filepath.Join(u.home, "dragoman.yaml")},
+		{"projects add x --file none.yaml", "", exitFailure, "error: cannot read none.yaml: "},
 		{"projects add x --file -", "title: [", exitFailure, "line 1: syntax error: this [ is not closed"},
 		{"projects add x --file -", "title: " + strings.Repeat("x", 1<<20), exitUsage, "stdin has more than 1 MiB"},
 		{"projects add x --file -", "mcpServers: {a: {url: \"http://a/${HOME}\"}}", exitFailure, "is a variable of the machine"},
 		{"projects add innocent", "", exitUsage, "there is a project \"innocent\" already"},
-		{"projects edit none --file -", "", exitFailure, "no such project: no project is named \"none\""},
+		{"projects edit none --file -", "", exitUsage, "error: no project is named \"none\""},
 		{"projects edit default --file -", "", exitFailure, "edit it there"},
+		{"projects list", "", exitUsage, "run `dragoman projects`, which prints the list"},
+		{"projects rename a b", "", exitUsage, "dragoman projects has no command \"rename\""},
+		{"keys --project none", "", exitUsage, "`dragoman projects` lists the projects"},
 		{"projects show inocent", "", exitUsage, "did you mean innocent?"},
 		{"projects remove none --yes", "", exitUsage, "no project has the name \"none\""},
 		{"projects remove default --yes", "", exitFailure, "edit it there"},
 		{"projects export default", "", exitFailure, "edit it there"},
-		{"projects import none.yaml", "", exitFailure, "cannot be read: open none.yaml"},
+		{"projects import none.yaml", "", exitFailure, "error: cannot read none.yaml: "},
 		{"projects import -", "mcpServers: {}\n", exitUsage, "stdin.yaml has no projects"},
 		{"projects import " + two + " --name c", "", exitUsage, "has 2 projects, which can't have one name"},
 		{"projects import -", "dragoman: [", exitFailure, "this [ is not closed"},

@@ -50,7 +50,7 @@ PGPASSWORD or ~/.pgpass. docs/servers.md describes the tools and their limits.`,
 
   # Run this server over HTTP.
   dragoman run --listen 127.0.0.1:7303 -- dragoman server requirements`,
-		Args:              c.check,
+		Args:              noArguments,
 		RunE:              c.run,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) { return nil, noFiles },
 	}
@@ -58,17 +58,6 @@ PGPASSWORD or ~/.pgpass. docs/servers.md describes the tools and their limits.`,
 	cmd.Flags().BoolVar(&c.example, "example", false, "fill an empty database with an example")
 	cmd.AddCommand(newActivePromptCommand(c.world), newExportCommand(c.world))
 	return cmd
-}
-
-func (c *requirementsCommand) check(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	hint := "run `" + cmd.CommandPath() + " --help`"
-	if near := nearCommand(cmd, args[0]); near != "" {
-		hint = near
-	}
-	return usagef(hint, "%s has no command %q", cmd.CommandPath(), args[0])
 }
 
 func (c *requirementsCommand) run(cmd *cobra.Command, _ []string) error {

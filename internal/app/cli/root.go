@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"io"
 	"slices"
 	"strconv"
@@ -321,12 +322,21 @@ func group(c *cobra.Command, subs ...*cobra.Command) *cobra.Command {
 	return c
 }
 
-// noArguments returns an error if the command line has arguments.
+// noArguments returns an error if the command line has arguments. An argument of a command that has
+// subcommands is meant to be one of these.
 func noArguments(c *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return usagef("run `"+c.CommandPath()+" --help`", "%s does not accept arguments, but %q was given", c.CommandPath(), args[0])
+	hint := "run `" + c.CommandPath() + " --help`"
+	switch {
+	case len(args) == 0:
+		return nil
+	case !c.HasAvailableSubCommands():
+		return usagef(hint, "%s does not accept arguments, but %q was given", c.CommandPath(), args[0])
+	case args[0] == "list" || args[0] == "ls":
+		hint = "run `" + c.CommandPath() + "`, which prints the list"
+	default:
+		hint = cmp.Or(nearCommand(c, args[0]), hint)
 	}
-	return nil
+	return usagef(hint, "%s has no command %q", c.CommandPath(), args[0])
 }
 
 // flagsInOrder returns the flags of a command and keeps their order of declaration. Each command

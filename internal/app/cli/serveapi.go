@@ -327,15 +327,21 @@ func (s *running) send(ctx context.Context, q asked, header ...string) (*http.Re
 		return nil, s.notServe()
 	}
 	kind := strings.TrimPrefix(p.Type, "urn:dragoman:problem:")
-	text, detail := excerpt.Line(p.Title, maxQuoted), strings.TrimSuffix(excerpt.Line(p.Detail, maxQuoted), ".")
+	text, detail := lowerFirst(excerpt.Line(p.Title, maxQuoted)), strings.TrimSuffix(excerpt.Line(p.Detail, maxQuoted), ".")
+	hint := ""
 	switch {
 	case detail == "":
-	case kind == "no-such-call" || kind == "no-such-server": // the detail says the same as the title, and more
-		text = detail
+	case kind == "no-such-project":
+		return nil, usagef("`dragoman projects` lists the projects", "%s", lowerFirst(detail))
+	case kind == "no-such-call":
+		text, hint, _ = strings.Cut(lowerFirst(detail), ". ")
+		hint += "; `dragoman calls` lists them"
+	case kind == "no-such-server" || kind == "in-file" || kind == "no-file": // the detail says the same as the title, and more
+		text = lowerFirst(detail)
 	default:
 		text += ": " + lowerFirst(detail)
 	}
-	return nil, s.refusedKey(&problemError{kind: kind, text: lowerFirst(text)}, detail)
+	return nil, s.refusedKey(&problemError{kind: kind, text: text, hint: hint}, detail)
 }
 
 // notServe returns the error for an answer that serve would not give.
