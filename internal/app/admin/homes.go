@@ -88,7 +88,7 @@ var projectRoutes = []route{
 	},
 	{
 		method: http.MethodPut, path: "/projects/{name}", process: true, named: true, least: identity.Operator, name: "setProject",
-		summary: "Add a project to the store, or replace the text of one; that needs its version in `If-Match`. Only an admin of `default` may add one, and only an admin of the project what starts a command or reads a file",
+		summary: "Add a project to the store, or replace the text of one; that needs its version in `If-Match`. Only an admin of `default` may add one, and only an admin of the project what starts a command, reads a file, or sends a secret somewhere",
 		body:    yamlText(""), answer: KeptProject{}, problems: slices.Concat([]int{404, 412, 413, 415, 422, 428}, houseProblems), write: func(a *API, w http.ResponseWriter, r *http.Request) *Problem { return a.setProject(w, r) },
 	},
 	{
@@ -360,7 +360,8 @@ func cannotBe(why string) *Problem {
 // write it into the configuration file, too.
 func (a *projectAPI) mayWrite(r *http.Request, name, before, after string, there bool) *Problem {
 	who, err := a.access.Check(r)
-	old, now := a.powers(name, before), a.powers(name, after)
+	mark := secret()
+	old, now := a.powers(name, before, mark), a.powers(name, after, mark)
 	why := ""
 	for _, x := range []struct {
 		needed  bool
@@ -369,7 +370,7 @@ func (a *projectAPI) mayWrite(r *http.Request, name, before, after string, there
 	}{
 		{!there, event.DefaultProject, "Only an admin of the project default may add projects."},
 		{grows(old.shared, now.shared), event.DefaultProject, "Only an admin of the project default may let a project use its servers."},
-		{grows(old.machine, now.machine), name, "Only an admin of the project may add or change a command, or what reads a file."},
+		{grows(old.machine, now.machine), name, "Only an admin of the project may add or change a command, what reads a file, or where a secret is sent."},
 	} {
 		if err == nil && x.needed {
 			if err = a.access.May(who, x.project, identity.Admin); err != nil {
@@ -393,15 +394,21 @@ func (a *projectAPI) mayWrite(r *http.Request, name, before, after string, there
 
 // powers are what in a project's text needs more than an operator.
 type powers struct {
-	machine []string // what is started or read on this machine, and with what
+	machine []string // what is started or read on this machine, and with what; and where secrets are sent
 	shared  []string // the servers of default that the project uses
 }
 
-// powers returns the powers of a text. The references to secrets count, and not the secrets.
-func (a *projectAPI) powers(name, text string) (p powers) {
+// powers returns the powers of a text. The references to secrets count, and not the secrets: they are read as
+// names behind mark, which nobody can have written into the text, and which can stand in the host of a URL. If
+// the text can't be read so, for example with the port of a URL in a secret, it has a power that no other has.
+func (a *projectAPI) powers(name, text, mark string) (p powers) {
 	project, _ := a.homes.Parse(name, text, func(_, secret string) (config.Secret, bool, error) {
-		return config.NewSecret("${secret:" + secret + "}"), true, nil
+		return config.NewSecret(mark + "." + secret), true, nil
 	})
+	if project.Config == nil {
+		p.machine = append(p.machine, secret())
+		project, _ = a.homes.Parse(name, text, nil)
+	}
 	s := project.Config
 	if s == nil {
 		return p
@@ -419,6 +426,13 @@ func (a *projectAPI) powers(name, text string) (p powers) {
 				env = append(env, name+"="+x.Env[name].Reveal())
 			}
 			add("command", x.Command, x.Args, env, x.InheritEnv, x.Dir)
+		}
+		var headers []string
+		for _, h := range x.Header {
+			headers = append(headers, h.Name+": "+h.Value.Reveal())
+		}
+		if strings.Contains(x.URL+strings.Join(headers, "\n"), mark) {
+			add("url", x.URL, headers)
 		}
 		if x.CAFile != "" {
 			add("caFile", x.CAFile)

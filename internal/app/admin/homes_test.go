@@ -222,6 +222,15 @@ func TestWhoMayChangeProjects(t *testing.T) {
 	})
 	const remote, more = "mcpServers: {web: {url: \"http://127.0.0.1:1/mcp\"}}\n", "title: T\n"
 	const command = "mcpServers: {a: {command: /bin/true, args: [\"${secret:one}\"]}}\n"
+	// A secret in the host or the port of a URL makes a text that is valid or not depending on the secret.
+	const sent = "mcpServers: {web: {url: \"http://127.0.0.1:1/mcp\", headers: {A: \"${secret:one}\"}}}\n"
+	hidden := func(more string) string {
+		return "mcpServers: {web: {url: \"http://${secret:none}/mcp\"}" + more + "}\n"
+	}
+	port := func(more string) string {
+		return "mcpServers: {web: {url: \"http://127.0.0.1:${secret:none}/mcp\"}" + more + "}\n"
+	}
+	const started = ", a: {command: /bin/true}"
 	reset := func(text string) {
 		r.do(http.MethodDelete, "/api/v1/projects/shop", "", "If-Match", "*")
 		if a := r.put("shop", text); a.status != 201 {
@@ -247,6 +256,21 @@ func TestWhoMayChangeProjects(t *testing.T) {
 		{"operator@shop", put, "shop", command, strings.ReplaceAll(command, "one", "two"), 403, "Only an admin of the project"},
 		{"operator@shop", put, "shop", command, strings.ReplaceAll(command, "args", "env: {A: b}, args"), 403, "Only an admin of the project"},
 		{"operator@shop", put, "shop", remote, remote + "servers: {web: {caFile: /etc/passwd}}\n", 403, "Only an admin of the project"},
+		{"operator@shop", put, "shop", remote, hidden(started), 403, "Only an admin of the project may add or change a command"},
+		{"operator@shop", put, "shop", hidden(""), hidden(started), 403, "Only an admin of the project may add or change a command"},
+		{"operator@shop", put, "shop", remote, port(started), 403, "Only an admin of the project may add or change a command"},
+		{"operator@shop", put, "shop", remote, hidden("") + "use: [notes]\n", 403, "Only an admin of the project default"},
+		{"operator@shop", put, "shop", remote, hidden(""), 403, "or where a secret is sent"},
+		{"operator@shop", put, "shop", sent, sent + more, 200, ""},
+		{"operator@shop", put, "shop", hidden(""), hidden("") + more, 200, ""},
+		{"operator@shop", put, "shop", remote, sent, 403, "or where a secret is sent"},
+		{"operator@shop", put, "shop", sent, strings.ReplaceAll(sent, "127.0.0.1", "127.0.0.2"), 403, "or where a secret is sent"},
+		{"operator@shop", put, "shop", sent, strings.ReplaceAll(sent, "one", "two"), 403, "or where a secret is sent"},
+		{"operator@shop", put, "shop", strings.ReplaceAll(sent, "$", "$$"), sent, 403, "or where a secret is sent"},
+		{"operator@shop", put, "shop", strings.ReplaceAll(command, "$", "$$"), command, 403, "Only an admin of the project may add or change a command"},
+		{"admin@shop", put, "shop", remote, hidden("") + more, 200, ""},
+		{"admin@shop", put, "shop", remote, sent, 200, ""},
+		{"admin@shop", put, "shop", remote, port("") + "use: [notes]\n", 403, "Only an admin of the project default may let a project use its servers"},
 		{"operator@shop", put, "shop", remote, "use: [notes]\n", 403, "Only an admin of the project default may let a project use its servers"},
 		{"operator@shop", del, "shop", remote, "", 403, "needs the role admin"},
 		{"viewer@shop", put, "shop", remote, more, 403, "needs the role operator"},
