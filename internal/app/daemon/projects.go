@@ -7,7 +7,6 @@ import (
 	"sync"
 
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
-	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
 
@@ -17,16 +16,6 @@ type fileProjects struct {
 	mu     sync.Mutex
 	served map[string]config.Project // as the file had them when they were applied
 	broken []admin.ProjectTrouble    // those that the file has now and that can't be used, in file order
-}
-
-// names returns the names of the projects that are served from the file.
-func (f *fileProjects) names() (all []string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for name := range f.served {
-		all = append(all, name)
-	}
-	return all
 }
 
 // broken returns the projects of the file, and then those of the store, that can't be used as they are there.
@@ -137,13 +126,4 @@ func projectsText(changes []projectChange, broken []admin.ProjectTrouble) (text 
 	}
 	list("Projects with errors, which are not as the file has them", bad)
 	return text
-}
-
-// filesProjects returns the names of the projects whose secrets the configuration file may name.
-func filesProjects(s *config.Snapshot) []string {
-	names := []string{event.DefaultProject}
-	for _, p := range s.Projects {
-		names = append(names, p.Name)
-	}
-	return names
 }

@@ -25,7 +25,7 @@ func secretsOf(ctx context.Context, s *store.Safe) config.Secrets {
 // readSecrets reads the configuration file again if it refers to secrets, which the caller of Serve couldn't
 // look up. It logs the problems that the caller couldn't know.
 func (o *ServeOptions) readSecrets(ctx context.Context, log *slog.Logger) (err error) {
-	o.read = sealedIn(o.store.Snapshot(), filesProjects(o.Config))
+	o.read = sealedIn(o.store.Snapshot(), projectsOf(o.Config))
 	if !o.Config.ReadsSecrets() {
 		return nil
 	}
@@ -62,10 +62,10 @@ func (o *ServeOptions) reread(ctx context.Context) (*config.Snapshot, config.Pro
 	return nil, config.Problems{p}
 }
 
-// sealedIn returns the sealed secrets of some projects.
-func sealedIn(s *store.Snapshot, projects []string) map[string][]byte {
+// sealedIn returns the sealed secrets of default and of others, the other projects of the file.
+func sealedIn(s *store.Snapshot, others []string) map[string][]byte {
 	all := map[string][]byte{}
-	for _, project := range projects {
+	for _, project := range append(others, event.DefaultProject) {
 		for name, value := range s.Sealed(project) {
 			all[project+"\x00"+name] = value
 		}
@@ -73,12 +73,12 @@ func sealedIn(s *store.Snapshot, projects []string) map[string][]byte {
 	return all
 }
 
-// followSecrets calls changed when the sealed secrets of default and of others, the other projects of the
-// file, aren't those before, and after each further change, until ctx ends.
+// followSecrets calls changed when the sealed secrets that the file may name aren't those before, and after
+// each further change, until ctx ends. others returns the projects of the file besides default.
 func followSecrets(ctx context.Context, s *store.Store, others func() []string, before map[string][]byte, changed func()) {
 	for {
 		now := s.Snapshot()
-		sealed := sealedIn(now, append(others(), event.DefaultProject))
+		sealed := sealedIn(now, others())
 		if !maps.EqualFunc(sealed, before, bytes.Equal) {
 			changed()
 		}

@@ -432,8 +432,8 @@ func onThisMachine(address string) string {
 
 // announce writes the key of the admin API to a file, and where this process listens to another, so
 // that other commands of the current user find the process. address is that of the listener. The
-// function forget removes the files. If other machines can reach the listener, the API accepts no
-// key, and the key only proves who this process is.
+// function forget removes the files. If other machines can reach the listener, the API doesn't
+// accept this key, which then only proves who the process is.
 func (d *daemon) announce(address string) (forget func()) {
 	if len(d.opts.KeyFolders) == 0 {
 		return func() {}
@@ -535,7 +535,7 @@ func (d *daemon) watch(ctx context.Context, hup <-chan os.Signal) {
 			d.log.Warn("the configuration file is not watched for changes", "cause", err.Error())
 		}
 	})
-	running.Go(func() { followSecrets(ctx, d.opts.store, d.projects.names, d.opts.read, changed) })
+	running.Go(func() { followSecrets(ctx, d.opts.store, d.homes.InFile, d.opts.read, changed) })
 	w := watching{
 		daemon: d,
 		env:    envFile{log: d.log, changed: changed, running: &running},
@@ -723,7 +723,7 @@ func (d *daemon) views(r *http.Request) bool {
 }
 
 func (d *daemon) isViewer(who *identity.Principal) bool {
-	return d.gate.Open() || slices.ContainsFunc(d.gate.Roles(who, event.DefaultProject), func(r identity.Role) bool { return r.Includes(identity.Viewer) })
+	return d.gate.Open() || d.admin.Access().May(who, event.DefaultProject, identity.Viewer) == nil
 }
 
 // underPrefix returns a handler that accepts paths with and without the prefix of the public URL.
