@@ -1,7 +1,6 @@
 package access
 
 import (
-	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
@@ -17,7 +16,8 @@ import (
 // immutable. The zero value knows nobody.
 type People struct {
 	macs     peopleMACs
-	known    map[string]*store.Person // by subject
+	all      []*store.Person          // sorted by name
+	known    map[string]*store.Person // the same by subject
 	sessions map[sum]*guest
 	seats    map[string]*guest
 	links    map[sum]*store.Person // those with an invitation
@@ -69,6 +69,7 @@ func newPeople(m peopleMACs, s *store.Snapshot) *People {
 			p.forged++
 			x.Open = store.Invitation{}
 		}
+		p.all = append(p.all, &x)
 		p.known[store.PersonSubject+x.ID] = &x
 	}
 	for _, x := range s.Sessions() {
@@ -89,13 +90,10 @@ func (p *People) Forged() int { return p.forged }
 
 // All returns all people, sorted by name.
 func (p *People) All() []store.Person {
-	all := make([]store.Person, 0, len(p.known))
-	for _, x := range p.known {
+	all := make([]store.Person, 0, len(p.all))
+	for _, x := range p.all {
 		all = append(all, *x)
 	}
-	slices.SortFunc(all, func(a, b store.Person) int {
-		return cmp.Or(cmp.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name)), cmp.Compare(a.ID, b.ID))
-	})
 	return all
 }
 
@@ -143,7 +141,7 @@ func signedSum(all, signature []byte) (first sum, ok bool) {
 }
 
 // Any reports whether anybody was invited.
-func (p *People) Any() bool { return len(p.known) > 0 }
+func (p *People) Any() bool { return len(p.all) > 0 }
 
 // Name returns the name of the person with a subject. For other subjects, it returns the subject.
 func (p *People) Name(subject string) string {
@@ -155,7 +153,7 @@ func (p *People) Name(subject string) string {
 
 // Find returns the person with a name, in which case doesn't count, or with an id.
 func (p *People) Find(name string) (store.Person, bool) {
-	for _, x := range p.known {
+	for _, x := range p.all {
 		if strings.EqualFold(x.Name, name) {
 			return *x, true
 		}

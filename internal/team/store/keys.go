@@ -90,6 +90,26 @@ func (t *Tx) RevokeKey(id string) (bool, error) {
 	return true, t.did("revoked", keyKind, project+"/"+id)
 }
 
+// revokeKeys removes the keys that have a value in a column, and returns their number.
+func (t *Tx) revokeKeys(column, value string) (int, error) {
+	ids, err := sqldb.All(t.t, scanText, "SELECT id FROM keys WHERE "+column+" = ? ORDER BY id", value)
+	if err != nil {
+		return 0, err
+	}
+	for _, id := range ids {
+		if _, err := t.RevokeKey(id); err != nil {
+			return 0, err
+		}
+	}
+	return len(ids), nil
+}
+
+// scanText reads a row that is one text.
+func scanText(scan func(...any) error) (text string, err error) {
+	err = scan(&text)
+	return text, err
+}
+
 // projectOfKey returns the project of a key, or "" if there is no such key.
 func (t *Tx) projectOfKey(id string) (project string, err error) {
 	err = t.t.Row("SELECT project FROM keys WHERE id = ?", []any{id}, &project)

@@ -124,17 +124,8 @@ func (t *Tx) RemovePerson(id string) (bool, error) {
 	if _, there, err := t.EndSessions(id); !there || err != nil {
 		return false, err
 	}
-	keys, err := sqldb.All(t.t, func(scan func(...any) error) (key string, err error) {
-		err = scan(&key)
-		return key, err
-	}, "SELECT id FROM keys WHERE owner = ? ORDER BY id", PersonSubject+id)
-	if err != nil {
+	if _, err := t.revokeKeys("owner", PersonSubject+id); err != nil {
 		return false, err
-	}
-	for _, key := range keys {
-		if _, err := t.RevokeKey(key); err != nil {
-			return false, err
-		}
 	}
 	for _, q := range []string{"DELETE FROM roles WHERE person = ?", "DELETE FROM people WHERE id = ?"} {
 		if err := t.t.Exec(q, id); err != nil {

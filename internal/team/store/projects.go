@@ -94,20 +94,11 @@ func (t *Tx) RemoveProject(name string, known int64, keep bool) (gone Gone, remo
 
 // endAllOf revokes the keys of a project, and removes its secrets and everybody's roles in it.
 func (t *Tx) endAllOf(project string) (gone Gone, err error) {
-	name := func(scan func(...any) error) (text string, err error) {
-		err = scan(&text)
-		return text, err
-	}
-	keys, err := sqldb.All(t.t, name, "SELECT id FROM keys WHERE project = ? ORDER BY id", project)
+	keys, err := t.revokeKeys("project", project)
 	if err != nil {
 		return gone, err
 	}
-	for _, id := range keys {
-		if _, err := t.RevokeKey(id); err != nil {
-			return gone, err
-		}
-	}
-	secrets, err := sqldb.All(t.t, name, "SELECT name FROM secrets WHERE project = ? ORDER BY name", project)
+	secrets, err := sqldb.All(t.t, scanText, "SELECT name FROM secrets WHERE project = ? ORDER BY name", project)
 	if err != nil {
 		return gone, err
 	}
@@ -116,7 +107,7 @@ func (t *Tx) endAllOf(project string) (gone Gone, err error) {
 			return gone, err
 		}
 	}
-	people, err := sqldb.All(t.t, name, "SELECT person FROM roles WHERE project = ? ORDER BY person", project)
+	people, err := sqldb.All(t.t, scanText, "SELECT person FROM roles WHERE project = ? ORDER BY person", project)
 	if err != nil {
 		return gone, err
 	}
@@ -125,7 +116,7 @@ func (t *Tx) endAllOf(project string) (gone Gone, err error) {
 			return gone, err
 		}
 	}
-	return Gone{len(keys), len(secrets), len(people)}, nil
+	return Gone{keys, len(secrets), len(people)}, nil
 }
 
 // projectVersions is the counter of the versions of all projects.
