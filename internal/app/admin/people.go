@@ -182,11 +182,7 @@ func (a *peopleAPI) invitation(base, token string, p *store.Person) NewInvitatio
 // setRoles answers PUT /people/{name}/roles. The person may be in other projects only: so somebody comes into
 // a second project.
 func (a *peopleAPI) setRoles(r *http.Request, q RolesRequest) (Person, *Problem) {
-	who, bad := a.sender(r)
-	if bad != nil {
-		return Person{}, bad
-	}
-	p, bad := a.named(r)
+	who, p, bad := a.about(r)
 	if bad != nil {
 		return Person{}, bad
 	}
@@ -224,11 +220,7 @@ func (a *peopleAPI) now(p *store.Person) *store.Person {
 // removePerson answers DELETE /people/{name}. The route is one of the process, so the sender is an admin of
 // the default project.
 func (a *peopleAPI) removePerson(r *http.Request) (Person, *Problem) {
-	who, bad := a.sender(r)
-	if bad != nil {
-		return Person{}, bad
-	}
-	p, bad := a.named(r)
+	who, p, bad := a.about(r)
 	if bad != nil {
 		return Person{}, bad
 	}
@@ -239,9 +231,12 @@ func (a *peopleAPI) removePerson(r *http.Request) (Person, *Problem) {
 	return out, nil
 }
 
-// named returns the person that the path of a request names.
-func (a *peopleAPI) named(r *http.Request) (store.Person, *Problem) {
-	return a.person(r.PathValue("name"))
+// about returns who sent a request, and the person that its path names.
+func (a *peopleAPI) about(r *http.Request) (who *identity.Principal, p store.Person, bad *Problem) {
+	if who, bad = a.sender(r); bad == nil {
+		p, bad = a.person(r.PathValue("name"))
+	}
+	return who, p, bad
 }
 
 // person returns the person with a name or an id.
@@ -255,17 +250,13 @@ func (h *house) person(name string) (store.Person, *Problem) {
 // whole returns the person that the path of a request names, and the subject of its sender, if the sender may
 // decide about this person as a whole, and not only in the project: whoever makes a link could open it, too.
 func (a *peopleAPI) whole(r *http.Request) (who string, p store.Person, bad *Problem) {
-	sender, bad := a.sender(r)
-	if bad != nil {
+	sender, p, bad := a.about(r)
+	switch {
+	case bad != nil:
 		return "", p, bad
-	}
-	if p, bad = a.named(r); bad != nil {
-		return "", p, bad
-	}
-	if !a.shows(&p) {
+	case !a.shows(&p):
 		return "", p, noPerson()
-	}
-	if !a.decides(sender, &p) {
+	case !a.decides(sender, &p):
 		return "", p, notAll()
 	}
 	return sender.Subject, p, nil
