@@ -209,10 +209,15 @@ func (f *houseFlags) done(w *world, value any, note, format string, args ...any)
 		return nil
 	}
 	w.status.Printf(format, args...)
-	if note != "" {
-		w.status.Printf("%s", lowerFirst(strings.TrimSuffix(note, ".")))
-	}
+	w.note(note)
 	return nil
+}
+
+// note prints a sentence of the API as a line, unless it's empty.
+func (w *world) note(sentence string) {
+	if sentence != "" {
+		w.status.Printf("%s", lowerFirst(strings.TrimSuffix(sentence, ".")))
+	}
 }
 
 // showAll prints a list of the API: as JSON, or as a table. none is the line for an empty one; its %s gets the

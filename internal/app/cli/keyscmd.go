@@ -261,7 +261,7 @@ func (c *keysCommand) named(ctx context.Context, s *running, name string) (*admi
 
 // show prints a key on stdout alone, and on stderr what to do with it.
 func (c *keysCommand) show(s *running, k *admin.NewAPIKey, done string) error {
-	if !strings.HasPrefix(k.Text, "drgk_") || strings.ContainsFunc(k.Text, func(r rune) bool { return r <= ' ' || r > '~' }) {
+	if !access.IsKey(k.Text) {
 		return s.notServe()
 	}
 	revoke := "dragoman keys revoke " + shellWord(k.ID) + c.words()
@@ -287,8 +287,6 @@ func (c *keysCommand) show(s *running, k *admin.NewAPIKey, done string) error {
 	}
 	c.status.Printf("it is shown only now; clients send it in the header `Authorization: Bearer KEY` or `X-API-Key: KEY`")
 	c.status.Printf("`%s` revokes it", revoke)
-	if k.Note != "" {
-		c.status.Printf("%s", lowerFirst(strings.TrimSuffix(k.Note, ".")))
-	}
+	c.note(k.Note)
 	return nil
 }

@@ -318,8 +318,6 @@ func (c *peopleCommand) show(s *running, x *admin.NewInvitation, done string) er
 	}
 	c.status.Printf("%s", done)
 	c.status.Printf("whoever opens the link first is %s; it works once, until %s", clean(x.Name), x.Expires.In(time.Local).Format(time.DateTime))
-	if x.Note != "" {
-		c.status.Printf("%s", lowerFirst(strings.TrimSuffix(x.Note, ".")))
-	}
+	c.note(x.Note)
 	return nil
 }

@@ -44,9 +44,7 @@ store. A project has servers, endpoints, API keys and secrets of its own. It
 lives either in the configuration file, where you edit it, or in the store,
 where these commands do. docs/projects.md says what a project can have.
 
-Only the user who started "dragoman serve" can do this. If several run, the
-command chooses as "dragoman status" does; if none runs, it opens the database
-itself, and the next one finds the projects.`,
+` + houseWho("projects"),
 		Example: `  # List the projects, with their homes.
   dragoman projects
 
@@ -205,22 +203,20 @@ func (c *projectsCommand) all(ctx context.Context, s *running) ([]admin.ProjectE
 func (c *projectsCommand) list(cmd *cobra.Command, _ []string) error {
 	return c.with(cmd, c.world, func(ctx context.Context, s *running) error {
 		all, err := c.all(ctx, s)
-		switch {
-		case err != nil:
-			return err
-		case c.asJSON:
-			return c.printJSON(all, "  ")
-		}
-		t := screen.Table{Width: 80, Columns: []screen.Column{{Title: "NAME", Most: 24}, {Title: "HOME", Whole: true}, {Title: "SERVERS", Whole: true}, {Title: "KEYS", Whole: true}, {Title: "STATE", Wrap: true}}}
-		for _, x := range all {
-			state := screen.Cell{Text: "in use"}
-			if x.Problem != "" {
-				state = screen.Cell{Text: x.Problem, Style: screen.Red}
-			}
-			t.Rows = append(t.Rows, []screen.Cell{{Text: x.Name}, {Text: x.Home}, {Text: fmt.Sprint(x.Servers)}, {Text: fmt.Sprint(x.Keys)}, state})
-		}
-		return c.print(t)
+		return showAll(&c.houseFlags, c.world, all, err, "there are no projects", projectTable)
 	})
+}
+
+func projectTable(all []admin.ProjectEntry) screen.Table {
+	t := screen.Table{Width: 80, Columns: []screen.Column{{Title: "NAME", Most: 24}, {Title: "HOME", Whole: true}, {Title: "SERVERS", Whole: true}, {Title: "KEYS", Whole: true}, {Title: "STATE", Wrap: true}}}
+	for _, x := range all {
+		state := screen.Cell{Text: "in use"}
+		if x.Problem != "" {
+			state = screen.Cell{Text: x.Problem, Style: screen.Red}
+		}
+		t.Rows = append(t.Rows, []screen.Cell{{Text: x.Name}, {Text: x.Home}, {Text: fmt.Sprint(x.Servers)}, {Text: fmt.Sprint(x.Keys)}, state})
+	}
+	return t
 }
 
 // entry returns the project with a name. If there are two, it's that of the store.
@@ -296,20 +292,15 @@ func (c *projectsCommand) put(ctx context.Context, s *running, name, tag string,
 		return usagef("change it with `dragoman projects edit "+shellWord(name)+c.words()+"`, or choose another name", "there is a project %q already", name)
 	case err != nil:
 		return err
-	case c.asJSON:
-		return c.printJSON(kept, "  ")
-	case c.quiet:
-		return nil
 	}
-	c.status.Printf("%s the project %q; its endpoint is %s", done, kept.Name, kept.Path)
+	if err := c.done(c.world, kept, "", "%s the project %q; its endpoint is %s", done, kept.Name, kept.Path); err != nil || c.asJSON || c.quiet {
+		return err
+	}
 	for _, w := range kept.Warnings {
 		c.status.Printf("warning: %s", lowerFirst(strings.TrimSuffix(w, ".")))
 	}
-	for _, n := range []string{kept.Problem, kept.Note} {
-		if n != "" {
-			c.status.Printf("%s", lowerFirst(strings.TrimSuffix(n, ".")))
-		}
-	}
+	c.note(kept.Problem)
+	c.note(kept.Note)
 	return nil
 }
 
@@ -445,13 +436,7 @@ func (c *projectsCommand) remove(cmd *cobra.Command, args []string) error {
 		if err := s.change(ctx, changeWait, asked{method: http.MethodDelete, path: projectPath(x.Name)}, &gone, "If-Match", cmp.Or(x.ETag, "*")); err != nil {
 			return err
 		}
-		if c.asJSON {
-			return c.printJSON(gone, "  ")
-		}
-		if !c.quiet {
-			c.status.Printf("removed the project %q; keys revoked: %d, secrets removed: %d, people without their roles: %d", gone.Name, gone.EndedKeys, gone.EndedSecrets, gone.EndedPeople)
-		}
-		return nil
+		return c.done(c.world, gone, "", "removed the project %q; keys revoked: %d, secrets removed: %d, people without their roles: %d", gone.Name, gone.EndedKeys, gone.EndedSecrets, gone.EndedPeople)
 	})
 }
 

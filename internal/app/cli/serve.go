@@ -47,10 +47,11 @@ environment variable needs a restart.
 
 The console at /console/ shows clients, servers and calls in a browser. On a
 terminal, serve prints a link that opens it; "dragoman console" makes another.
-The console is off if other machines can reach serve's address.
+The console is off if other machines can reach serve's address without https.
 
-/api/v1/status has the status of every server and session as JSON, only for
-clients on this machine. On SIGUSR1, serve writes it to stderr as text.
+/api/v1/status has the status of every server and session as JSON, for programs
+on this machine, and for API keys with the role viewer. On SIGUSR1, serve writes
+it to stderr as text.
 
 With --demo, two demo servers run, and two demo clients call them, so that the
 console has something to show: about 30 calls a minute, of which some fail on

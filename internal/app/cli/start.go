@@ -161,7 +161,7 @@ func (c *serveCommand) showConsole(page daemon.Console, flags string) {
 	switch {
 	case c.quiet:
 	case page.Off != "":
-		c.status.Printf("%s", lowerFirst(strings.TrimSuffix(page.Off, ".")))
+		c.note(page.Off)
 	case page.Link == nil:
 		c.status.Printf("the console is at %s, for people with an invitation", page.URL)
 	case c.status.terminal && c.status.records.Load() == nil:
