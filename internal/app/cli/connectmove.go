@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -282,8 +283,12 @@ func (c *connectCommand) reportOverlap(x *connection) {
 	if n := len(x.overlap.twice); n > 0 && !c.remove {
 		c.status.label(yellow, "hint", clean(fmt.Sprintf("once connected, %s shows %s twice, because Dragoman has %s too: %s; add --move to take %[3]s out of the client's file", x.client.Title, quantity(n, "server"), them(n), strings.Join(x.overlap.twice, ", "))))
 	}
-	if n := len(x.overlap.alone); n > 0 && c.move && !c.remove {
-		c.status.label(yellow, "hint", clean(fmt.Sprintf("not in Dragoman, so not moved: %s; import %s first: `dragoman import --from %s`", strings.Join(x.overlap.alone, ", "), them(n), x.client.ID)))
+	if len(x.overlap.alone) > 0 && c.move && !c.remove { // they could not be imported
+		how := "dragoman import --from " + shellWord(cmp.Or(c.file, x.client.ID))
+		if c.config != "" {
+			how += " --into " + shellWord(c.config)
+		}
+		c.status.label(yellow, "hint", clean("not in Dragoman, so not moved: "+strings.Join(x.overlap.alone, ", ")+"; `"+how+" --dry-run` says why"))
 	}
 	if len(x.overlap.off) > 0 && c.move && !c.remove {
 		c.status.label(yellow, "hint", clean("disabled in Dragoman, so not moved: "+strings.Join(x.overlap.off, ", ")+"; `dragoman enable NAME` enables a server"))
