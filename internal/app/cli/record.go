@@ -140,6 +140,9 @@ func aboutServer(s config.Server) string {
 // createNew creates a file that only the current user can read. If a file with this name exists, it
 // adds a number to the name.
 func createNew(file string) (*os.File, error) {
+	if s, err := os.Stat(file); err == nil && s.IsDir() {
+		return nil, errors.New("it is a directory")
+	}
 	ext := filepath.Ext(file)
 	for n := 1; ; n++ {
 		name := file

@@ -24,3 +24,19 @@ func TestRemoveBlank(t *testing.T) {
 		}
 	}
 }
+
+// TestCreateNew checks that a recording gets a name of its own beside a file, but not beside a directory.
+func TestCreateNew(t *testing.T) {
+	dir := t.TempDir()
+	for _, want := range []string{"talk.txtar", "talk-2.txtar"} {
+		f, err := createNew(filepath.Join(dir, "talk.txtar"))
+		if err != nil || filepath.Base(f.Name()) != want {
+			t.Fatalf("%v, want %s", err, want)
+		}
+		_ = f.Close()
+	}
+	if f, err := createNew(dir); err == nil {
+		_ = f.Close()
+		t.Errorf("created %s for a directory", f.Name())
+	}
+}
