@@ -320,6 +320,7 @@ func TestFindServerElsewhere(t *testing.T) {
 		{"none", "call notes write -c ../second.yaml", "", []string{"second.yaml has no server"}},
 		{"own", "call music play", b + "/s/music/mcp", nil},
 		{"own", "call notes write -c dragoman.yaml", "mine", nil},
+		{"own", "call musik play", "", []string{"did you mean music?"}},
 		{"own", "call nothing play", "", []string{"dragoman.yaml has no server", "other"}},
 	} {
 		t.Chdir(filepath.Join(u.home, c.folder))

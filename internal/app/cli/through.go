@@ -190,7 +190,7 @@ func (c *client) findElsewhere(ctx context.Context, err error) (config.Server, e
 		return locator{c.env}.withKey(ctx, found[0], c.foundAt), nil
 	case len(found) > 1:
 		return config.Server{}, usagef("write its URL instead of the name: "+strings.Join(lines, " or "), "several running serves have a server named %q", c.where.target)
-	case len(names) > 0 && !hasFile:
+	case len(names) > 0 && (!hasFile || config.Suggest(c.where.target, names) != ""):
 		return config.Server{}, unknownServer(c.where.target, "the running serve", names)
 	}
 	return config.Server{}, err
