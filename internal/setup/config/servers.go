@@ -52,8 +52,13 @@ func (c *compiler) readServers(entries *node, settings *object, s *Snapshot) {
 			c.problem(m.place(), path, "is also in "+join(c.home, "use"), "rename the server, or remove it from use")
 			continue
 		}
-		if m.value.kind == nullKind {
+		switch m.value.kind {
+		case mappingKind:
+		case nullKind:
 			c.problem(m.place(), path, "has neither command nor url", "")
+			continue
+		default:
+			c.problem(m.place(), path, "must be a mapping, not "+m.value.kind.String(), "write {command: …, args: […]} for a program, or {url: …} for a server that already runs")
 			continue
 		}
 		srv := Server{
@@ -276,13 +281,15 @@ func (c *compiler) readKind(o *object) (k Kind, typed bool) {
 }
 
 func (c *compiler) readCommand(o *object, command *node, srv *Server) {
-	if command != nil {
-		switch e, ok := c.scalar(command, o.at("command")); {
-		case command.kind == sequenceKind: // the method scalar has reported the problem
-		case !ok:
-		case e.text == "":
+	const split = "put the first word into `command`, and the other words into `args`"
+	switch {
+	case command == nil:
+	case command.kind == sequenceKind:
+		c.problem(command, o.at("command"), "must be a single value, not a list", split)
+	default:
+		if e, ok := c.scalar(command, o.at("command")); ok && e.text == "" {
 			c.problem(command, o.at("command"), "must not be empty", "")
-		default:
+		} else if ok {
 			srv.Command = e.text
 		}
 	}
@@ -294,7 +301,7 @@ func (c *compiler) readCommand(o *object, command *node, srv *Server) {
 	})
 	c.masks = false
 	if command != nil && len(srv.Args) == 0 && strings.Contains(srv.Command, " ") && !filepath.IsAbs(srv.Command) {
-		c.warning(command, o.at("command"), "contains spaces, but must be the name of one program, because no shell is used", "put the first word into `command`, and the other words into `args`")
+		c.warning(command, o.at("command"), "contains spaces, but must be the name of one program, because no shell is used", split)
 	}
 	if !c.startGiven && srv.Runner() != "" {
 		srv.StartTimeout = RunnerStart
