@@ -281,6 +281,9 @@ func (c *projectsCommand) put(ctx context.Context, s *running, name, tag string,
 	header := []string{"Content-Type", "application/yaml"}
 	done := "added"
 	if tag == "" {
+		if bad := config.CheckProject(name); bad != nil {
+			return usagef(bad.Hint, "there can be no project %q: %s", name, bad.Text)
+		}
 		header = append(header, "If-None-Match", "*")
 	} else {
 		header, done = append(header, "If-Match", tag), "changed"

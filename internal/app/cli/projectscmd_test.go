@@ -202,9 +202,9 @@ func TestProjectsMistakes(t *testing.T) {
 	}{
 		{"projects add", "", exitUsage, "the project's name is missing"},
 		{"projects add a b", "", exitUsage, `unexpected argument "b" after "a"`},
-		{"projects add console", "", exitFailure, "there can be no such project: the name is a part of Dragoman's own URLs"},
-		{"projects add s", "", exitFailure, "Choose another name"},
-		{"projects add default", "", exitFailure, "error: the project \"default\" lives in " + filepath.Join(u.home, "dragoman.yaml")},
+		{"projects add console", "", exitUsage, "there can be no project \"console\": the name is a part of Dragoman's own URLs\n"},
+		{"projects add s", "", exitUsage, "hint: choose another name"},
+		{"projects add default", "", exitUsage, "default is the project of the servers at the top of the file"},
 		{"projects add x --file none.yaml", "", exitFailure, "error: cannot read none.yaml: "},
 		{"projects add x --file -", "title: [", exitFailure, "line 1: syntax error: this [ is not closed"},
 		{"projects add x --file -", "title: " + strings.Repeat("x", 1<<20), exitUsage, "stdin has more than 1 MiB"},
