@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/failure"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 	"github.com/dragoman-mcp/dragoman/internal/team/access"
 )
@@ -84,11 +85,15 @@ func (s *running) unreachable(err error) error {
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		return &absentError{"the certificate of " + s.address + " has expired or is not valid yet", "renew it, or check the clock of this machine"}
 	case errors.As(err, &plain), errors.Is(err, http.ErrSchemeMismatch):
-		return &absentError{"the program at " + s.address + " does not speak TLS", "check the URL"}
+		hint := "check the URL"
+		if host, _, _ := net.SplitHostPort(s.address); config.IsLoopback(host) {
+			hint = "use http:// in the URL"
+		}
+		return &absentError{"the program at " + s.address + " does not speak TLS", hint}
 	case errors.As(err, &dns):
 		return &absentError{"there is no host " + dns.Name, "check the URL"}
 	}
-	return &absentError{"no `dragoman serve` answers at " + s.address + ": " + clean(err.Error()), "check the URL and the network"}
+	return &absentError{"no `dragoman serve` answers at " + s.address + ": " + clean(failure.Reason(err)), "check the URL and the network"}
 }
 
 // trust returns how this machine comes to trust a certificate.
@@ -108,7 +113,8 @@ func (s *running) refusedKey(p *problemError, detail string) error {
 	case "credential", "no-access", "wrong-key":
 		p.text = s.address + " does not accept the key in " + keyVariable + ": " + lowerFirst(cmp.Or(detail, p.text))
 	case "role":
-		p.text, p.hint = "the role of the key in "+keyVariable+" does not suffice: "+lowerFirst(detail), "use a key with this role; a key works only in its own project"
+		why, _, _ := strings.Cut(lowerFirst(detail), ". ") // what a person could do comes next
+		p.text, p.hint = "the role of the key in "+keyVariable+" does not suffice: "+why, "use a key with this role; a key works only in its own project"
 	}
 	return p
 }

@@ -17,6 +17,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/failure"
 )
 
 // certificate writes a certificate that is valid for a time, and its key, into the user's folder.
@@ -88,7 +90,7 @@ func TestRemoteCommands(t *testing.T) {
 	if !soon(func() bool { code, _, _ := run(keys["caller"], "", "status"); return code != exitOK }) {
 		t.Error("the caller's key is still accepted")
 	}
-	const small = "the role of the key in DRAGOMAN_KEY does not suffice: this needs the role admin in the project default"
+	const small = "the role of the key in DRAGOMAN_KEY does not suffice: this needs the role admin in the project default, which you don't have\n"
 	for _, c := range []struct {
 		key, stdin string
 		args       []string
@@ -142,6 +144,10 @@ func TestBadURLs(t *testing.T) {
 	}))
 	defer other.Close()
 	plain := strings.Replace(other.URL, "http:", "https:", 1)
+	_, refused := net.Dial("tcp", "127.0.0.1:1")
+	if refused == nil {
+		t.Fatal("something listens on port 1")
+	}
 	for _, c := range []struct {
 		name, key string
 		args      []string
@@ -157,8 +163,8 @@ func TestBadURLs(t *testing.T) {
 		{"and --listen", key, []string{"--url", other.URL, "--listen", "127.0.0.1:1"}, exitUsage, "use --url alone"},
 		{"and -c", key, []string{"--url", other.URL, "-c", "dragoman.yaml"}, exitUsage, "use --url alone"},
 		{"another program", key, []string{"--url", other.URL}, exitFailure, "is not `dragoman serve`\nhint: check the URL; it is what clients use, without /mcp"},
-		{"a program without TLS", key, []string{"--url", plain}, exitFailure, "does not speak TLS"},
-		{"nobody", key, []string{"--url", "https://127.0.0.1:1"}, exitFailure, "no `dragoman serve` answers at 127.0.0.1:1: "},
+		{"a program without TLS", key, []string{"--url", plain}, exitFailure, "does not speak TLS\nhint: use http:// in the URL"},
+		{"nobody", key, []string{"--url", "https://127.0.0.1:1"}, exitFailure, "no `dragoman serve` answers at 127.0.0.1:1: " + failure.Reason(refused) + "\n"},
 	} {
 		for _, command := range []string{"status", "keys"} {
 			var said syncBuffer
