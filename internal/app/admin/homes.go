@@ -258,17 +258,21 @@ func (a *projectAPI) setProject(w http.ResponseWriter, r *http.Request) *Problem
 	}
 	warnings, bad := a.check(name, text)
 	if bad == nil {
-		bad = a.mayWrite(r, name, x.Text, text, there)
+		bad = a.mayWrite(r, name, &x, text)
 	}
 	if bad != nil {
 		return bad
 	}
 	var version int64
-	err := a.safe.Store().Write(r.Context(), who, func(t *store.Tx) (err error) {
+	sum, err := a.desk.SignProject(r.Context(), who, name, text)
+	if err != nil {
+		return a.problem(err)
+	}
+	err = a.safe.Store().Write(r.Context(), who, func(t *store.Tx) (err error) {
 		if !there {
-			version, err = t.AddProject(name, text)
+			version, err = t.AddProject(name, text, sum)
 		} else {
-			version, err = t.ChangeProject(name, text, x.Version)
+			version, err = t.ChangeProject(name, text, sum, x.Version)
 		}
 		return err
 	})
@@ -356,19 +360,23 @@ func cannotBe(why string) *Problem {
 }
 
 // mayWrite returns a problem if the sender of a request may not make the text of a project of what it was
-// before. Whether there is a project, and what it has of default, is up to the admins of default: they could
+// before, which x is; without a version, there was none. Whether there is a project, and what it has of default, is up to the admins of default: they could
 // write it into the configuration file, too.
-func (a *projectAPI) mayWrite(r *http.Request, name, before, after string, there bool) *Problem {
+func (a *projectAPI) mayWrite(r *http.Request, name string, x *store.Project, after string) *Problem {
 	who, err := a.access.Check(r)
 	mark := secret()
-	old, now := a.powers(name, before, mark), a.powers(name, after, mark)
+	var old powers
+	if signed, err := a.desk.HasSigned(r.Context(), x); err == nil && signed { // or we'd sign what somebody else has written
+		old = a.powers(name, x.Text, mark)
+	}
+	now := a.powers(name, after, mark)
 	why := ""
 	for _, x := range []struct {
 		needed  bool
 		project string
 		why     string
 	}{
-		{!there, event.DefaultProject, "Only an admin of the project default may add projects."},
+		{x.Version == 0, event.DefaultProject, "Only an admin of the project default may add projects."},
 		{grows(old.shared, now.shared), event.DefaultProject, "Only an admin of the project default may let a project use its servers."},
 		{grows(old.machine, now.machine), name, "Only an admin of the project may add or change a command, what reads a file, or where a secret is sent."},
 	} {

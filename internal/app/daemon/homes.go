@@ -14,6 +14,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/app/runtime"
 	"github.com/dragoman-mcp/dragoman/internal/base/loglimit"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
+	"github.com/dragoman-mcp/dragoman/internal/team/access"
 	"github.com/dragoman-mcp/dragoman/internal/team/store"
 	"github.com/dragoman-mcp/dragoman/internal/team/vault"
 )
@@ -23,6 +24,7 @@ import (
 type homes struct {
 	runtime *runtime.Runtime
 	safe    *store.Safe
+	desk    *access.Desk
 	log     *slog.Logger
 	ready   atomic.Bool // servers may be started
 	broken  atomic.Pointer[[]admin.ProjectTrouble]
@@ -41,8 +43,8 @@ type stored struct {
 	problem string           // why this text isn't in use, as sentences
 }
 
-func newHomes(r *runtime.Runtime, s *store.Safe, log *slog.Logger) *homes {
-	h := &homes{runtime: r, safe: s, log: log, turn: make(chan struct{}, 1), known: map[string]stored{}}
+func newHomes(r *runtime.Runtime, s *store.Safe, d *access.Desk, log *slog.Logger) *homes {
+	h := &homes{runtime: r, safe: s, desk: d, log: log, turn: make(chan struct{}, 1), known: map[string]stored{}}
 	h.broken.Store(&[]admin.ProjectTrouble{})
 	return h
 }
@@ -116,6 +118,12 @@ func (h *homes) Use(ctx context.Context) {
 // use brings a project of the store into use, of which now has what is in use. If that's not possible, it
 // stays, and use returns why, as sentences.
 func (h *homes) use(ctx context.Context, x *store.Project, now **config.Snapshot) string {
+	switch signed, err := h.desk.HasSigned(ctx, x); {
+	case err != nil:
+		return "Its text cannot be checked: " + reason(err)
+	case !signed:
+		return "Its text in the database is not one that dragoman has written."
+	}
 	parsed, problems := h.Parse(x.Name, x.Text, nil)
 	s := parsed.Config
 	if s == nil {
@@ -124,12 +132,7 @@ func (h *homes) use(ctx context.Context, x *store.Project, now **config.Snapshot
 	if s.ReadsSecrets() {
 		// Its servers couldn't be started without the vault's key, so they stay as they are.
 		if err := h.safe.Check(ctx); err != nil {
-			text := "Its secrets cannot be read: " + err.Error() + "."
-			var v *vault.Error
-			if errors.As(err, &v) {
-				text += " To mend it, " + v.Next + "."
-			}
-			return text
+			return "Its secrets cannot be read: " + reason(err)
 		}
 	}
 	if *now != nil && s.Equal(*now) {
@@ -149,6 +152,16 @@ func (h *homes) use(ctx context.Context, x *store.Project, now **config.Snapshot
 		p.Warm()
 	}
 	return ""
+}
+
+// reason returns what is wrong with the vault and how to mend it, as the end of a sentence and further ones.
+func reason(err error) string {
+	text := err.Error() + "."
+	var v *vault.Error
+	if errors.As(err, &v) {
+		text += " To mend it, " + v.Next + "."
+	}
+	return text
 }
 
 // serveEmpty brings a project into use without its servers, so that people can see what is wrong and set the

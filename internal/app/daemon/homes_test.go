@@ -22,11 +22,20 @@ import (
 // setProject makes the text of a project what it should be, as another process would.
 func setProject(t *testing.T, s *store.Safe, name, text string) {
 	t.Helper()
+	sum, err := access.NewDesk(s).SignProject(t.Context(), "local", name, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeProject(t, s, name, text, sum)
+}
+
+func writeProject(t *testing.T, s *store.Safe, name, text string, sum []byte) {
+	t.Helper()
 	err := s.Store().Write(t.Context(), "local", func(t *store.Tx) error {
-		version, err := t.AddProject(name, text)
+		version, err := t.AddProject(name, text, sum)
 		if err == nil && version == 0 {
 			x, _ := s.Store().Snapshot().Project(name)
-			if version, err = t.ChangeProject(name, text, x.Version); err == nil && version == 0 {
+			if version, err = t.ChangeProject(name, text, sum, x.Version); err == nil && version == 0 {
 				err = errors.New("another version")
 			}
 		}
@@ -56,6 +65,13 @@ func (s *sealed) tools(path string) string {
 		return fmt.Sprint(a.status)
 	}
 	return a.body
+}
+
+// troubles returns what the status says of the projects that can't be used.
+func (s *sealed) troubles() string {
+	report, _ := s.status()
+	text, _ := json.Marshal(report.Troubles)
+	return string(text)
 }
 
 // api sends a request with the key of the process.
@@ -98,13 +114,8 @@ func TestProjectsOfAnotherProcess(t *testing.T) {
 	stream := s.open(http.MethodGet, "/p/shop/mcp", "", "Accept", "text/event-stream", "Mcp-Session-Id", session, "MCP-Protocol-Version", "2025-11-25")
 
 	setProject(t, other, "shop", "title: [\n")
-	trouble := func() string {
-		report, _ := s.status()
-		text, _ := json.Marshal(report.Troubles)
-		return string(text)
-	}
-	soon(t, "the bad text is reported", func() bool { return strings.Contains(trouble(), `"project":"shop"`) })
-	if got := trouble(); !strings.Contains(got, "line 1: syntax error: this [ is not closed") || s.log.count(`msg="a project of the store cannot be used" project=shop`) != 1 {
+	soon(t, "the bad text is reported", func() bool { return strings.Contains(s.troubles(), `"project":"shop"`) })
+	if got := s.troubles(); !strings.Contains(got, "line 1: syntax error: this [ is not closed") || s.log.count(`msg="a project of the store cannot be used" project=shop`) != 1 {
 		t.Errorf("the trouble is %s", got)
 	}
 	if !strings.Contains(s.tools("/p/shop/mcp"), `"one__echo"`) {
@@ -112,8 +123,8 @@ func TestProjectsOfAnotherProcess(t *testing.T) {
 	}
 	setProject(t, other, "shop", text("two", two.web.URL))
 	soon(t, "the project changes", func() bool { return strings.Contains(s.tools("/p/shop/mcp"), `"two__echo"`) })
-	if a := s.post("/p/shop/mcp", toolCall("7", "two__echo", "{}"), "Mcp-Session-Id", session, "MCP-Protocol-Version", "2025-11-25"); a.status != 200 || a.code(t) != 0 || trouble() != "null" {
-		t.Errorf("a session from before: %d %s, %s", a.status, a.body, trouble())
+	if a := s.post("/p/shop/mcp", toolCall("7", "two__echo", "{}"), "Mcp-Session-Id", session, "MCP-Protocol-Version", "2025-11-25"); a.status != 200 || a.code(t) != 0 || s.troubles() != "null" {
+		t.Errorf("a session from before: %d %s, %s", a.status, a.body, s.troubles())
 	}
 	calm()
 	removeProject(t, other, "shop")
@@ -122,6 +133,66 @@ func TestProjectsOfAnotherProcess(t *testing.T) {
 	calm()
 	if s.log.count(`msg="project added" project=shop`) != 1 || s.log.count(`msg="project changed" project=shop`) != 1 || s.log.count(`msg="project removed" project=shop`) != 1 {
 		t.Error("the log misses a change")
+	}
+}
+
+// TestForgedProjects writes texts into the database that dragoman hasn't signed: another text, another project's
+// text with its signature, and a new project. None of their commands is started, what was in use stays, and an
+// operator who saves the text doesn't make it ours.
+func TestForgedProjects(t *testing.T) {
+	t.Parallel()
+	database := filepath.Join(t.TempDir(), "house", "dragoman.db")
+	web := newWeb(t, false)
+	s := serveSealed(t, database, "  {}\n")
+	other := safeAt(t, database)
+	text := func(name string) string {
+		return fmt.Sprintf("mcpServers: {%s: {url: %q}}\n", name, web.web.URL+"/mcp")
+	}
+	mark := filepath.Join(t.TempDir(), "started")
+	evil := fmt.Sprintf("mcpServers: {evil: {command: /bin/sh, args: [-c, %q]}}\n", "touch '"+mark+"'")
+	setProject(t, other, "shop", text("one"))
+	setProject(t, other, "innocent", text("two"))
+	soon(t, "both are in use", func() bool {
+		return strings.Contains(s.tools("/p/shop/mcp"), `"one__echo"`) && strings.Contains(s.tools("/p/innocent/mcp"), `"two__echo"`)
+	})
+	theirs, _ := other.Store().Snapshot().Project("innocent")
+	for _, c := range []struct {
+		name, text string
+		sum        []byte
+	}{
+		{"shop", evil, []byte{}},
+		{"shop", theirs.Text, theirs.Sum},
+		{"new", theirs.Text, theirs.Sum},
+		{"shop", evil, theirs.Sum},
+		{"new", evil, make([]byte, 32)},
+	} {
+		writeProject(t, other, c.name, c.text, c.sum)
+		x, _ := other.Store().Snapshot().Project(c.name)
+		soon(t, "the text has been read", func() bool {
+			return strings.Contains(s.api(http.MethodGet, "/projects", "").body, fmt.Sprintf(`"etag": "\"%d\""`, x.Version)) && strings.Contains(s.troubles(), `"project":"`+c.name+`"`)
+		})
+		if got := s.tools("/p/shop/mcp"); !strings.Contains(got, `"one__echo"`) || strings.Contains(got, "two__") {
+			t.Errorf("%s: shop has %s", c.text, got)
+		}
+		if got := s.tools("/p/new/mcp"); strings.Contains(got, "__") {
+			t.Errorf("%s: new has %s", c.text, got)
+		}
+	}
+	key, _, err := access.NewDesk(other).Make(t.Context(), "local", access.Wish{Name: "op", Project: "new", Role: identity.Operator})
+	if err != nil {
+		t.Fatal(err)
+	}
+	soon(t, "the key works", func() bool {
+		return s.do(t.Context(), http.MethodGet, "/api/v1/status?project=new", nil, "X-API-Key", key).status == 200
+	})
+	if a := s.do(t.Context(), http.MethodPut, "/api/v1/projects/new", strings.NewReader(evil), "X-API-Key", key, "Content-Type", "application/yaml", "If-Match", "*"); a.status != 403 {
+		t.Errorf("an operator saves the text: %d %s", a.status, a.body)
+	}
+	if !strings.Contains(s.tools("/p/innocent/mcp"), `"two__echo"`) {
+		t.Error("the innocent project has changed")
+	}
+	if _, err := os.Stat(mark); err == nil {
+		t.Error("a command was started that somebody has written into the database")
 	}
 }
 

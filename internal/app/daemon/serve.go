@@ -352,7 +352,7 @@ func newDaemon(o ServeOptions, e *entry, local bool) *daemon {
 	})
 	d.masks.Store(d.runtime)
 	d.project = d.runtime.Default()
-	d.homes = newHomes(d.runtime, o.safe, d.log)
+	d.homes = newHomes(d.runtime, o.safe, e.desk, d.log)
 	d.stopCalls = d.events.Tap(event.Of(event.Loss), d.lost)
 	d.admin = admin.New(admin.Options{Project: d.project, Others: d.runtime, Log: o.Log, Recent: o.recent, Calls: d.recorded, Budget: d.budget, Losses: d.metrics.Losses, Version: o.Version, Config: fullPath(o.ConfigPath), Local: local, Closed: o.Config.Access.LoopbackKeys, Views: d.views, PublicURL: o.Config.PublicURL, ConsoleOff: consoleOff(&o, local), DemoClients: o.DemoClients, Env: o.Env, Refusal: d.refusal.Load, Broken: d.broken, Homes: d.homes, Store: stateOf(o.store), Desk: e.desk, Roster: e.roster, Safe: o.safe, Secrets: secretsOf(context.Background(), o.safe), Reload: d.reloader()})
 	d.console = console.New(console.Options{

@@ -2,6 +2,7 @@ package access
 
 import (
 	"context"
+	"crypto/hmac"
 	"errors"
 	"fmt"
 	"strings"
@@ -193,18 +194,18 @@ func (d *Desk) change(ctx context.Context, actor string, f func(*store.Tx) (bool
 	return err
 }
 
-// errNoMAC says that the store has keys or people, but not what their sums were made with.
-var errNoMAC = errors.New("the key for the hashes of API keys and sessions is missing in the database, so nobody can use them")
+// errNoMAC says that the store has keys, people or projects, but not what their sums were made with.
+var errNoMAC = errors.New("the key for the hashes of API keys, sessions and projects is missing in the database, so nobody can use them")
 
 // mac returns the key for the sums. It lies sealed in the store, so that it outlives a rotation of the
-// vault's key. The first who makes a key or invites somebody makes it; after that, it is never made anew.
+// vault's key. The first who makes a key or a project or invites somebody makes it; after that, it is never made anew.
 func (d *Desk) mac(ctx context.Context, actor string) (k MACKey, err error) {
 	if have := d.known.Load(); have != nil {
 		return *have, nil
 	}
 	value, ok, err := d.safe.OfHouse(ctx, macName)
 	if err == nil && !ok {
-		if now := d.safe.Store().Snapshot(); len(now.Keys())+len(now.People()) > 0 {
+		if now := d.safe.Store().Snapshot(); len(now.Keys())+len(now.People())+len(now.Projects()) > 0 {
 			return MACKey{}, errNoMAC
 		}
 		x := NewSecret()
@@ -220,6 +221,22 @@ func (d *Desk) mac(ctx context.Context, actor string) (k MACKey, err error) {
 	}
 	d.known.Store(&k)
 	return k, nil
+}
+
+// SignProject returns the signature of the text of a project, for [store.Project].
+func (d *Desk) SignProject(ctx context.Context, actor, name, text string) ([]byte, error) {
+	mac, err := d.mac(ctx, actor)
+	if err != nil {
+		return nil, err
+	}
+	return mac.ofProject(name, text), nil
+}
+
+// HasSigned reports whether the text of a project is one that we have written: its commands are started, so
+// nobody who can only write to the database may choose it.
+func (d *Desk) HasSigned(ctx context.Context, p *store.Project) (bool, error) {
+	mac, err := d.mac(ctx, "")
+	return err == nil && hmac.Equal(p.Sum, mac.ofProject(p.Name, p.Text)), err
 }
 
 // Keys returns the keys of the snapshot in force, for [Gate.Use]. If there are none, it needs no vault.

@@ -37,6 +37,11 @@ func (m *MACKey) signature(k *store.Key) []byte {
 	)
 }
 
+// ofProject returns the signature of the text of a project. It's never the HMAC of a secret either.
+func (m *MACKey) ofProject(name, text string) []byte {
+	return m.over("the text of a project in the store, version 1", name, text)
+}
+
 // over returns the HMAC-SHA-256 of some texts, each with its length.
 func (m *MACKey) over(parts ...string) []byte {
 	h := hmac.New(sha256.New, m[:])

@@ -17,6 +17,7 @@ const projectKind = "project"
 type Project struct {
 	Name string
 	Text string // what a configuration file would have under dragoman.projects.NAME
+	Sum  []byte // what shows that we have written the text
 	// Version differs from that of every earlier text, also of a removed project with the same name.
 	Version int64
 
@@ -43,14 +44,14 @@ type Gone struct {
 
 // AddProject adds a project and returns its version. If there is one with this name, that one stays, and
 // the result is 0.
-func (t *Tx) AddProject(name, text string) (version int64, err error) {
+func (t *Tx) AddProject(name, text string, sum []byte) (version int64, err error) {
 	if version, err = t.versionOf(name); version != 0 || err != nil {
 		return 0, err
 	}
 	if version, err = t.t.Take(projectVersions); err != nil {
 		return 0, err
 	}
-	err = t.t.Exec("INSERT INTO projects (name, text, version, changed, actor) VALUES (?, ?, ?, ?, ?)", name, text, version, t.t.Now, t.actor)
+	err = t.t.Exec("INSERT INTO projects (name, text, sum, version, changed, actor) VALUES (?, ?, ?, ?, ?, ?)", name, text, sum, version, t.t.Now, t.actor)
 	if err != nil {
 		return 0, err
 	}
@@ -59,14 +60,14 @@ func (t *Tx) AddProject(name, text string) (version int64, err error) {
 
 // ChangeProject replaces the text of a project and returns the new version. If the project no longer has
 // the version that the caller knows, it stays as it is, and the result is 0.
-func (t *Tx) ChangeProject(name, text string, known int64) (version int64, err error) {
+func (t *Tx) ChangeProject(name, text string, sum []byte, known int64) (version int64, err error) {
 	if version, err = t.versionOf(name); version == 0 || version != known || err != nil {
 		return 0, err
 	}
 	if version, err = t.t.Take(projectVersions); err != nil {
 		return 0, err
 	}
-	err = t.t.Exec("UPDATE projects SET text = ?, version = ?, changed = ?, actor = ? WHERE name = ?", text, version, t.t.Now, t.actor, name)
+	err = t.t.Exec("UPDATE projects SET text = ?, sum = ?, version = ?, changed = ?, actor = ? WHERE name = ?", text, sum, version, t.t.Now, t.actor, name)
 	if err != nil {
 		return 0, err
 	}
@@ -136,11 +137,11 @@ func readProjects(t *sqldb.Tx, into *Snapshot) error {
 	return t.Each(func(scan func(...any) error) error {
 		var x Project
 		var changed string
-		err := scan(&x.Name, &x.Text, &x.Version, &changed, &x.Actor)
+		err := scan(&x.Name, &x.Text, &x.Sum, &x.Version, &changed, &x.Actor)
 		if err == nil {
 			x.Changed, err = moment(changed)
 		}
 		into.projects[x.Name] = x
 		return err
-	}, "SELECT name, text, version, changed, actor FROM projects")
+	}, "SELECT name, text, sum, version, changed, actor FROM projects")
 }

@@ -53,10 +53,10 @@ func TestProjects(t *testing.T) {
 			return version != 0, err
 		}
 		add := func(name, text string) func(*Tx) (bool, error) {
-			return func(t *Tx) (bool, error) { return next(t.AddProject(name, text)) }
+			return func(t *Tx) (bool, error) { return next(t.AddProject(name, text, []byte("s"+text))) }
 		}
 		change := func(name, text string, known int64) func(*Tx) (bool, error) {
-			return func(t *Tx) (bool, error) { return next(t.ChangeProject(name, text, known)) }
+			return func(t *Tx) (bool, error) { return next(t.ChangeProject(name, text, []byte("s"+text), known)) }
 		}
 		remove := func(name string, known int64, keep bool) func(*Tx) (bool, error) {
 			return func(t *Tx) (bool, error) {
@@ -122,7 +122,7 @@ func projectsOf(t *testing.T, s *Snapshot) string {
 	t.Helper()
 	var all, keys []string
 	for _, x := range s.Projects() {
-		if y, ok := s.Project(x.Name); !ok || y != x || x.Actor != "bob" || time.Since(x.Changed).Abs() > time.Hour {
+		if y, ok := s.Project(x.Name); !ok || y.Version != x.Version || string(x.Sum) != "s"+x.Text || x.Actor != "bob" || time.Since(x.Changed).Abs() > time.Hour {
 			t.Errorf("the project is %+v, %+v", x, y)
 		}
 		all = append(all, fmt.Sprintf("%s=%s@%d", x.Name, x.Text, x.Version))

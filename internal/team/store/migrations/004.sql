@@ -1,6 +1,7 @@
 CREATE TABLE projects (
 	name TEXT PRIMARY KEY,
 	text TEXT NOT NULL,
+	sum BYTEA NOT NULL,
 	version BIGINT NOT NULL,
 	changed TEXT NOT NULL,
 	actor TEXT NOT NULL
