@@ -75,24 +75,32 @@ func ProjectTexts(file string, b []byte) (all []ProjectInFile, problems Problems
 
 // projectNames returns the names of the projects that a file declares.
 func projectNames(file string, b []byte) (names []string, problems Problems) {
+	c, at := openFile(file, b, ourKey, "projects")
+	c.source.show(file, c.problems)
+	if at != nil {
+		for _, m := range at.members {
+			names = append(names, m.key)
+		}
+	}
+	return names, c.problems
+}
+
+// openFile reads a file and returns what it has at a path of keys, or nil if there is nothing.
+func openFile(file string, b []byte, path ...string) (*compiler, *node) {
 	none := func(string) (string, bool) { return "", false }
 	c := &compiler{file: file, home: ourKey, process: none, env: none}
 	at := c.readFile(b)
-	c.source.show(file, c.problems)
-	for _, key := range []string{ourKey, "projects"} {
+	for _, key := range path {
 		if at == nil {
-			return nil, c.problems
+			return c, nil
 		}
 		i := slices.IndexFunc(at.members, func(m member) bool { return m.key == key })
 		if i < 0 {
-			return nil, c.problems
+			return c, nil
 		}
 		at = at.members[i].value
 	}
-	for _, m := range at.members {
-		names = append(names, m.key)
-	}
-	return names, c.problems
+	return c, at
 }
 
 // unwrapProject undoes wrapProject.

@@ -37,20 +37,8 @@ func ProjectText(text []byte) ([]byte, Problems) {
 // FileProjectText returns the canonical text of the project that the file with the content b has under
 // dragoman.projects. It returns false if there is none, or if the file can't be read.
 func FileProjectText(file string, b []byte, name string) ([]byte, bool) {
-	none := func(string) (string, bool) { return "", false }
-	c := &compiler{file: file, home: ourKey, process: none, env: none}
-	at := c.readFile(b)
-	for _, key := range []string{ourKey, "projects", name} {
-		if at == nil || at.kind != mappingKind {
-			return nil, false
-		}
-		i := slices.IndexFunc(at.members, func(m member) bool { return m.key == key })
-		if i < 0 {
-			return nil, false
-		}
-		at = at.members[i].value
-	}
-	if at.kind != mappingKind && at.kind != nullKind || c.fatal {
+	c, at := openFile(file, b, ourKey, "projects", name)
+	if at == nil || at.kind != mappingKind && at.kind != nullKind || c.fatal {
 		return nil, false
 	}
 	var p textPrinter
