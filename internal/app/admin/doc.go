@@ -8,5 +8,6 @@
 //
 // routes is the table of all routes below /api/v1. The mux, the OpenAPI document and docs/api.md
 // are generated from this table. Most routes only read reports of the runtime, and send nothing to
-// servers or clients. Routes that change something need the key or the session of a browser; see Access.
+// servers or clients. They need a role, which API keys, the sessions of browsers and the local user have
+// (see Access); those with open answer every program on this machine.
 package admin
