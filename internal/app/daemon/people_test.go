@@ -3,8 +3,6 @@
 package daemon
 
 import (
-	"context"
-	"io"
 	"net/http"
 	"net/url"
 	"path/filepath"
@@ -85,42 +83,14 @@ func (p *invited) sees(r *rig) int {
 	return r.do(r.t.Context(), "GET", "/console/", nil, p.header...).status
 }
 
-// follows opens the page's stream of live values. The channel is closed when the stream has ended.
-func (p *invited) follows(r *rig) (ended chan struct{}) {
+// follows opens the page's stream of live values.
+func (p *invited) follows(r *rig) *stream {
 	r.t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	resp, err := r.request(ctx, "GET", "/console/events?page=/console/", nil, append(p.header, "Accept", "text/event-stream")...)
-	if err != nil || resp.StatusCode != 200 {
-		cancel()
-		r.t.Fatal(resp, err)
+	s := r.open("GET", "/console/events?page=/console/", "", append(p.header, "Accept", "text/event-stream")...)
+	if s.resp.StatusCode != 200 {
+		r.t.Fatal(s.resp.Status)
 	}
-	ended = make(chan struct{})
-	go func() {
-		defer close(ended)
-		defer resp.Body.Close()
-		_, _ = io.Copy(io.Discard, resp.Body)
-	}()
-	r.t.Cleanup(func() { cancel(); <-ended })
-	return ended
-}
-
-func goesOn(ended chan struct{}) bool {
-	select {
-	case <-ended:
-		return false
-	default:
-		return true
-	}
-}
-
-// endsWithin fails the test if a stream has not ended after a time.
-func endsWithin(t *testing.T, what string, d time.Duration, ended chan struct{}) {
-	t.Helper()
-	select {
-	case <-ended:
-	case <-time.After(patience(d)):
-		t.Errorf("%s: the stream goes on", what)
-	}
+	return s
 }
 
 // TestTA15Invitations opens an invitation in all the ways that must not use it up, then accepts it, and tries it

@@ -123,8 +123,6 @@ func TestTA53_AKeyOfAnotherProject(t *testing.T) {
 	if m := working.event(); m == nil || m.Method != mcp.NoteProgress {
 		t.Fatalf("ann's call doesn't run: %v", m)
 	}
-	_ = stream
-	_ = sse
 
 	// Every route: the shop is for bob like nowhere, and a server of his project that isn't there like any
 	// other.
@@ -225,6 +223,9 @@ func TestTA53_AKeyOfAnotherProject(t *testing.T) {
 	// Ann's call still runs, and her streams are open.
 	if n := w.pay.count("cancelled"); n != 0 {
 		t.Errorf("ann's call was cancelled %d times", n)
+	}
+	if !goesOn(stream) || !goesOn(sse) || !goesOn(working) {
+		t.Error("a stream of ann has ended")
 	}
 	if a := w.post("/p/shop/mcp", `{"jsonrpc":"2.0","id":8,"method":"ping"}`, append(theirs, w.ann...)...); a.status != 200 {
 		t.Errorf("ann's session: %d %s", a.status, a.body)
