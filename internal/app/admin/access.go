@@ -42,8 +42,8 @@ const LinkQuery = "link"
 // do not: a cookie for a host name that only this process and the browser know (see Name), and a
 // password, which browsers send only to the host and port that asked for it (RFC 7617 §2.2).
 //
-// All state is in memory, and its size is limited, but for the sessions of people; see PeopleFrom. Create an Access with NewAccess. It is safe for
-// concurrent use.
+// All state is in memory, and its size is limited. Only the sessions of people are in the store, so that they
+// outlive the process. Create an Access with NewAccess. It is safe for concurrent use.
 type Access struct {
 	local  bool
 	key    string
@@ -55,7 +55,7 @@ type Access struct {
 	roles func(who *identity.Principal, project string) []identity.Role
 	// visitor returns whose API key a request has; see VisitorsFrom.
 	visitor func(*http.Request) (*identity.Principal, error)
-	// roster knows the people who were invited; see PeopleFrom. It may be nil.
+	// roster knows the people who were invited; see Options.Roster. It may be nil.
 	roster *access.Roster
 
 	mu       sync.Mutex

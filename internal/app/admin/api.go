@@ -60,8 +60,8 @@ type Options struct {
 	Broken func() []ProjectTrouble
 	// Store returns where what must last is kept. Store may be nil.
 	Store func() store.State
-	// Desk makes API keys, Roster invites people, and Safe keeps secrets. If one of them is nil, the routes
-	// about them say that nothing is stored.
+	// Desk makes API keys, Roster invites people and lets them in, and Safe keeps secrets. If one of them
+	// is nil, the routes about them say that nothing is stored.
 	Desk   *access.Desk
 	Roster *access.Roster
 	Safe   *store.Safe
@@ -106,6 +106,7 @@ func New(o Options) *API {
 	if o.Access == nil {
 		o.Access = NewAccess(o.Local)
 		o.Access.UsePublicURL(o.PublicURL)
+		o.Access.roster = o.Roster
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

@@ -12,10 +12,6 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/team/store"
 )
 
-// PeopleFrom lets people in whom a roster has invited. Their sessions are in the store, so they outlive the
-// process. PeopleFrom must be called before the Access is used.
-func (a *Access) PeopleFrom(r *access.Roster) { a.roster = r }
-
 // guest returns whose session one of the secrets of a request is, or nil if none is the session of a person.
 func (a *Access) guest(given []ticket, now time.Time) *identity.Principal {
 	if a.roster == nil {

@@ -161,10 +161,7 @@ func (a *projectAPI) entry(x *store.Project) ProjectEntry {
 
 // counted adds to an entry what has the project's name, whichever home it has.
 func (a *projectAPI) counted(x ProjectEntry) ProjectEntry {
-	x.Path = "/p/" + x.Name + "/mcp"
-	if x.Name == event.DefaultProject {
-		x.Path = "/mcp"
-	}
+	x.Path = pathIn(x.Name, "/mcp")
 	now := a.safe.Store().Snapshot()
 	for _, k := range now.Keys() {
 		if k.Project == x.Name {

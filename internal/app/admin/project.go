@@ -30,11 +30,14 @@ func (p project) name() string {
 }
 
 // path returns the path of an endpoint of the project. of is its path in the default project.
-func (p project) path(of string) string {
-	if p.name() == event.DefaultProject {
+func (p project) path(of string) string { return pathIn(p.name(), of) }
+
+// pathIn does the same for the project with a name.
+func pathIn(project, of string) string {
+	if project == event.DefaultProject {
 		return of
 	}
-	return "/p/" + p.name() + of
+	return "/p/" + project + of
 }
 
 // hiddenAt returns a list with the paths of the project.

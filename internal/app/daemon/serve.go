@@ -361,7 +361,6 @@ func newDaemon(o ServeOptions, e *entry, local bool) *daemon {
 	})
 	d.admin.Access().VisitorsFrom(e.gate.Visitor)
 	d.admin.Access().RolesFrom(e.gate.Roles)
-	d.admin.Access().PeopleFrom(e.roster)
 	if local {
 		e.gate.Own(d.admin.Access().Key())
 	}
