@@ -39,8 +39,9 @@ func shownBut(tool string) func(r *reloading) string {
 
 // TestReloadKeeps checks what a configuration change keeps. If a change does not concern a server,
 // the server keeps its sessions, a listen at the server's own endpoint continues, and legacy
-// clients there get no list_changed. If the change replaces the endpoint, the listen ends with its
-// result, and legacy clients get list_changed for all lists. In both cases, clients still get
+// clients there get no list_changed. If the change replaces the endpoint, the listen ends with
+// list_changed for the lists that it has asked for and its result, and legacy clients get list_changed
+// for all lists. In both cases, clients still get
 // updates of the resources to which they have subscribed, at this endpoint and at the merged
 // endpoint. A client without subscriptions gets no update.
 func TestReloadKeeps(t *testing.T) {
@@ -78,6 +79,7 @@ func TestReloadKeeps(t *testing.T) {
 				all = append(all, r.keptEndpoint(t, name))
 			}
 			joined := r.subscribed(t, "/mcp")
+			merged := r.listening(t, "/mcp", `{"toolsListChanged":true}`)
 			r.touch(t, "/s/old/mcp", "fake://text", joined)
 			idle := r.open("GET", "/mcp", "", "Mcp-Session-Id", r.initialize("/mcp", "2025-11-25", "{}"), "MCP-Protocol-Version", "2025-11-25")
 			change(kind.after(r))
@@ -86,6 +88,9 @@ func TestReloadKeeps(t *testing.T) {
 				if m := idle.event(); m == nil || m.Method == mcp.NoteResourceUpdated {
 					t.Errorf("a client without subscriptions got %v", m)
 				}
+			}
+			if !kind.open || kind.name == "a server more" {
+				wantListTold(t, "the merged endpoint", merged)
 			}
 			for _, e := range all {
 				if kind.open {
@@ -119,14 +124,36 @@ func (r *reloading) keptEndpoint(t *testing.T, name string) *keptEndpoint {
 	t.Helper()
 	e := &keptEndpoint{name: name, path: "/s/" + name + "/mcp"}
 	e.events = r.subscribed(t, e.path)
-	const filter = `"notifications":{"toolsListChanged":true,"resourceSubscriptions":["fake://text","fake://blob"]}`
-	e.listen = r.open("POST", e.path, modernBody(`"l"`, mcp.MethodListen, filter), modernHeader(mcp.MethodListen, "")...)
-	if m := e.listen.event(); m == nil || m.Method != mcp.NoteAcknowledged {
-		t.Fatalf("the first message of the listen is %v", m)
-	}
+	e.listen = r.listening(t, e.path, `{"toolsListChanged":true,"resourceSubscriptions":["fake://text","fake://blob"]}`)
 	r.touch(t, e.path, "fake://text", e.events, e.listen)
 	e.sessions = r.sessionsOf(t, name)
 	return e
+}
+
+// listening opens a listen as a modern client, and reads its acknowledgement.
+func (r *reloading) listening(t *testing.T, path, filter string) *stream {
+	t.Helper()
+	s := r.open("POST", path, modernBody(`"l"`, mcp.MethodListen, `"notifications":`+filter), modernHeader(mcp.MethodListen, "")...)
+	if m := s.event(); m == nil || m.Method != mcp.NoteAcknowledged {
+		t.Fatalf("the first message of the listen is %v", m)
+	}
+	return s
+}
+
+// wantListTold fails the test unless a listen for the tools ends with its result, after its client was told
+// that the tools may be others.
+func wantListTold(t *testing.T, name string, listen *stream) {
+	t.Helper()
+	told := false
+	for m := listen.event(); m == nil || m.Kind != jsonrpc.Result; m = listen.event() {
+		if m == nil || m.Kind == jsonrpc.Failure || m.Method == mcp.NotePromptsChanged || m.Method == mcp.NoteResourcesChanged {
+			t.Fatalf("%s: the listen got %v", name, m)
+		}
+		told = told || m.Method == mcp.NoteToolsChanged
+	}
+	if !told {
+		t.Errorf("%s: the listen ended, and its client does not know that the tools may be others", name)
+	}
 }
 
 // subscribed opens a session as a legacy client, subscribes to two resources, and returns the
@@ -146,11 +173,7 @@ func (r *reloading) subscribed(t *testing.T, path string) *stream {
 // replaced.
 func (e *keptEndpoint) wantReplaced(t *testing.T) {
 	t.Helper()
-	for m := e.listen.event(); m == nil || m.Kind != jsonrpc.Result; m = e.listen.event() {
-		if m == nil || m.Kind == jsonrpc.Failure {
-			t.Fatalf("%s: the listen ended with %v", e.name, m)
-		}
-	}
+	wantListTold(t, e.name, e.listen)
 	told := map[string]bool{}
 	for len(told) < 3 {
 		m := e.events.event()

@@ -229,7 +229,7 @@ func (p *Project) apply(asked *config.Snapshot) {
 		out.add(m.handle.Renew(), m.servers)
 	}
 	for _, h := range out.singles {
-		h.Drain()
+		h.EndListens()
 	}
 	for _, g := range out.gateways {
 		g.EndListens()

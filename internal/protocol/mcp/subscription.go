@@ -23,6 +23,19 @@ const (
 	MaxWatchedBytes = 256 << 10 // total length of the URIs in bytes
 )
 
+// Lists returns the methods of the list_changed notifications that are selected.
+func (i SubscriptionFilter) Lists() (methods []string) {
+	for _, x := range []struct {
+		selected bool
+		method   string
+	}{{i.Tools, NoteToolsChanged}, {i.Prompts, NotePromptsChanged}, {i.Resources, NoteResourcesChanged}} {
+		if x.selected {
+			methods = append(methods, x.method)
+		}
+	}
+	return methods
+}
+
 // OverLimit reports whether the filter exceeds MaxWatched or MaxWatchedBytes.
 func (i SubscriptionFilter) OverLimit() bool {
 	size := 0

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -21,8 +22,8 @@ type notices struct {
 	attached       map[uint64]*attachment // the key is mcp.ClientInfo.Conversation
 	localListeners map[*localListener]struct{}
 	own            ListenQuota     // used if the endpoint does not share a quota with other endpoints
-	ctx            context.Context // cancelled by Drain; created on first use
-	end            context.CancelFunc
+	ctx            context.Context // cancelled by Drain or EndListens; created on first use
+	end            context.CancelCauseFunc
 }
 
 // attachment is a legacy client that gets notifications.
@@ -73,7 +74,10 @@ type ownerOf = func(uri string) (Upstream, string)
 // maxURIs bounds the resources that one listen or one legacy client may watch.
 const maxURIs = mcp.MaxWatched
 
-// life returns the context that Drain cancels.
+// errReplaced ends listens whose clients can go on with another gateway, which has other lists.
+var errReplaced = errors.New("the endpoint was replaced")
+
+// life returns the context that Drain and EndListens cancel.
 func (n *notices) life() context.Context {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -82,19 +86,26 @@ func (n *notices) life() context.Context {
 
 func (n *notices) lifeLocked() context.Context {
 	if n.ctx == nil {
-		n.ctx, n.end = context.WithCancel(context.Background())
+		n.ctx, n.end = context.WithCancelCause(context.Background())
 	}
 	return n.ctx
 }
 
 // Drain ends all listens with a result, as a server that shuts down should (2026-07-28
 // §Subscriptions, "Graceful Closure"). Drain does not wait.
-func (n *notices) Drain() {
+func (n *notices) Drain() { n.endListens(nil) }
+
+// EndListens does the same because another gateway takes over. The lists of that one may differ, so each
+// listener is first told of a change of every list that it has asked for, as legacy clients are then. The
+// result alone does not tell a client to read them again. EndListens does not wait.
+func (n *notices) EndListens() { n.endListens(errReplaced) }
+
+func (n *notices) endListens(cause error) {
 	n.mu.Lock()
 	n.lifeLocked()
 	end := n.end
 	n.mu.Unlock()
-	end()
+	end(cause)
 }
 
 // announce implements catalog.Catalog.Announce.
@@ -200,18 +211,33 @@ func (n *notices) listen(ctx context.Context, r *bridge.Bridge, a *route, k mcp.
 			q.put(nil, jsonrpc.NewNotification(method, nil))
 		}})()
 	}
-	id := []byte(c.Msg.ID)
-	meta := append(append([]byte(`{"`+mcp.KeySubscriptionID+`":`), id...), '}')
-	ack := append(append([]byte(`{"_meta":`), meta...), `,"notifications":`...)
+	x := &listening{c: c, k: k, queue: q, names: a.names, want: honoured, id: []byte(c.Msg.ID)}
+	x.meta = append(append([]byte(`{"`+mcp.KeySubscriptionID+`":`), x.id...), '}')
+	ack := append(append([]byte(`{"_meta":`), x.meta...), `,"notifications":`...)
 	ack = append(append(ack, tasks.filter(honoured.JSON())...), '}')
 	k.Notify(mcp.NewNote(mcp.NoteAcknowledged, ack))
+	return n.deliver(ctx, x)
+}
+
+// listening is a subscriptions/listen that was acknowledged.
+type listening struct {
+	c        *mcp.Call
+	k        mcp.Caller
+	queue    *queue
+	names    rename
+	want     mcp.SubscriptionFilter // what was acknowledged, without tasks
+	id, meta []byte                 // the id of the request, and the _meta that names it
+}
+
+// deliver sends what is queued for a listen, until it ends.
+func (n *notices) deliver(ctx context.Context, x *listening) (*mcp.Reply, error) {
 	rest := time.NewTimer(pace) // the pause between two writes, which limits the rate of notifications
 	defer rest.Stop()
 	for {
 		select {
-		case <-q.wake:
-			for _, x := range q.take() {
-				k.Notify(forListener(x.from, x.m, id, a.names))
+		case <-x.queue.wake:
+			for _, y := range x.queue.take() {
+				x.k.Notify(forListener(y.from, y.m, x.id, x.names))
 			}
 			rest.Reset(pace)
 			select {
@@ -220,25 +246,30 @@ func (n *notices) listen(ctx context.Context, r *bridge.Bridge, a *route, k mcp.
 			case <-ctx.Done():
 			}
 		case <-n.life().Done():
-			return n.endResult(c, k, meta), nil
+			return x.end(context.Cause(n.life())), nil
 		case <-ctx.Done():
 			if n.life().Err() != nil {
-				return n.endResult(c, k, meta), nil
+				return x.end(context.Cause(n.life())), nil
 			}
 			return nil, &mcp.Error{Origin: mcp.FromClient, Cause: "cancelled", Message: "the subscription was ended", Err: context.Cause(ctx)}
 		}
 	}
 }
 
-// endResult returns the result of a listen that Dragoman ends (2026-07-28 §Subscriptions, "Graceful
+// end returns the result of a listen that Dragoman ends (2026-07-28 §Subscriptions, "Graceful
 // Closure"). If the client does not use HTTP, there is no stream to close. Then endResult also
 // sends a cancellation (§Cancellation: a server that ends a subscription must send one).
-func (n *notices) endResult(c *mcp.Call, k mcp.Caller, meta []byte) *mcp.Reply {
-	if !c.HTTP {
-		params := append(append([]byte(`{"requestId":`), c.Msg.ID...), `,"reason":"the server stops","_meta":`...)
-		k.Notify(mcp.NewNote(mcp.NoteCancelled, append(append(params, meta...), '}')))
+func (x *listening) end(cause error) *mcp.Reply {
+	if cause == errReplaced {
+		for _, method := range x.want.Lists() {
+			x.k.Notify(forListener(nil, jsonrpc.NewNotification(method, nil), x.id, x.names))
+		}
 	}
-	return mcp.Answer(append(append([]byte(`{"resultType":"complete","_meta":`), meta...), '}'))
+	if !x.c.HTTP {
+		params := append(append([]byte(`{"requestId":`), x.id...), `,"reason":"the server stops","_meta":`...)
+		x.k.Notify(mcp.NewNote(mcp.NoteCancelled, append(append(params, x.meta...), '}')))
+	}
+	return mcp.Answer(append(append([]byte(`{"resultType":"complete","_meta":`), x.meta...), '}'))
 }
 
 // watching is the subscription at one server for a listen.
