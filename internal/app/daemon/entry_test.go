@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -300,6 +301,33 @@ func TestNetworkNeedsKeys(t *testing.T) {
 	r := serve(t, &c, network)
 	if without, with := asks(r), asks(r, key...); without != 401 || with != 200 {
 		t.Errorf("without a key %d, with one %d", without, with)
+	}
+}
+
+// TestOwnAddressIsAHost connects to serve under the address at which it listens, which is what it prints, and
+// under another name.
+func TestOwnAddressIsAHost(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]string{
+		"192.0.2.7:443": "192.0.2.7", "[2001:db8::1]:443": "[2001:db8::1]", "MCP.example.com:443": "mcp.example.com",
+		"0.0.0.0:443": "", "[::]:443": "", ":443": "",
+	} {
+		if got := ownHost(address); got != want {
+			t.Errorf("%s: %q", address, got)
+		}
+	}
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux has more loopback addresses than one")
+	}
+	r := serve(t, config.Default(), func(o *ServeOptions) { o.Listen = "127.0.0.9:0" })
+	for host, want := range map[string]int{"": 200, "127.0.0.9": 200, "127.0.0.8": 403, "evil.example": 403} {
+		var header []string
+		if host != "" {
+			header = []string{"Host", host}
+		}
+		if a := r.modern("/mcp", "1", "tools/list", "", "", header...); a.status != want {
+			t.Errorf("%q: %d %s", host, a.status, a.body)
+		}
 	}
 }
 

@@ -253,6 +253,21 @@ func (d *daemon) servePipe(ctx context.Context) {
 	}
 }
 
+// ownHost returns the host of the address at which we listen, as clients write it in the header Host, or ""
+// if that is every address of the machine. We print this address, and the commands on this machine use it. A
+// page whose name was rebound to it still sends its own name (2025-11-25 §Transports, "Security Warning").
+func ownHost(address string) string {
+	host, _, err := net.SplitHostPort(address)
+	ip, bad := netip.ParseAddr(host)
+	switch {
+	case err != nil || host == "" || bad == nil && ip.Unmap().IsUnspecified():
+		return ""
+	case bad == nil && ip.Is6():
+		return "[" + host + "]"
+	}
+	return strings.ToLower(host)
+}
+
 // listening does what is due when the listener at base accepts connections: other programs can find it,
 // the servers start, and the caller of Serve hears of it. It returns a function that removes what
 // other programs find.
@@ -338,6 +353,9 @@ func newDaemon(o ServeOptions, e *entry, local bool) *daemon {
 	hosts, origins := slices.Concat(o.Config.Hosts, o.Hosts), slices.Clone(o.Config.Origins)
 	if host, origin := o.Config.PublicHost(); host != "" {
 		hosts, origins = append(hosts, host), append(origins, origin)
+	}
+	if host := ownHost(cmp.Or(o.Listen, o.Config.Listen)); host != "" {
+		hosts = append(hosts, host)
 	}
 	d.guard = httpdoor.NewGuard(hosts, origins, nil)
 	d.guard.LogTo(o.Log)
