@@ -583,7 +583,7 @@ func (c *connectCommand) report(ctx context.Context, x *connection) {
 	}
 	hint := "nothing answers at " + clean(x.base) + " yet; start `dragoman serve`, and keep it running"
 	if at, err := (locator{c.env}).locate(ctx, c.config, "", false); err == nil && at != nil {
-		hint = "nothing answers at " + clean(x.base) + ", but a `dragoman serve` runs at http://" + at.address + "; to use this one, add --url http://" + at.address
+		hint = "nothing answers at " + clean(x.base) + ", but a `dragoman serve` runs at " + at.base() + "; to use this one, add --url " + at.base()
 	}
 	c.status.label(yellow, "hint", hint)
 }

@@ -131,7 +131,7 @@ func (f *houseFlags) with(cmd *cobra.Command, w *world, do func(ctx context.Cont
 	return signalOr(ctx, err)
 }
 
-// serveAlone calls do with a serve that has no servers, and that only this command can reach.
+// serveAlone calls do with a serve that starts no servers, and that only this command can reach.
 func (f *houseFlags) serveAlone(ctx context.Context, w *world, do func(ctx context.Context, s *running) error) error {
 	c := config.Default()
 	if err := f.useDatabase(ctx, w, c); err != nil {
@@ -167,7 +167,8 @@ func (f *houseFlags) serveAlone(ctx context.Context, w *world, do func(ctx conte
 	}
 }
 
-// useDatabase sets the database, the vault's key and the projects of a configuration to those that serve uses.
+// useDatabase sets the database, the vault's key, the projects, and the servers that these may use, to those
+// that serve has.
 func (f *houseFlags) useDatabase(ctx context.Context, w *world, c *config.Snapshot) error {
 	file, listen, public := f.file, f.listen, ""
 	if at, _ := (locator{w.env}).locate(ctx, f.file, "--listen ADDR", false); at != nil {
@@ -178,7 +179,7 @@ func (f *houseFlags) useDatabase(ctx context.Context, w *world, c *config.Snapsh
 		if x == nil {
 			return problems.Refusal(false)
 		}
-		c.Database, c.VaultKey, c.Projects = x.Database, x.VaultKey, x.Projects
+		c.Database, c.VaultKey, c.Projects, c.Servers, c.Dialects = x.Database, x.VaultKey, x.Projects, x.Servers, x.Dialects
 		listen, public = cmp.Or(listen, x.Listen), x.PublicURL
 	}
 	f.alone = &aloneServe{linkBase(public, cmp.Or(listen, c.Listen))}

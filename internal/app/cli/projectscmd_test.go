@@ -100,6 +100,16 @@ func TestProjectsCommand(t *testing.T) {
 		u := newUser(t)
 		u.write("dragoman.yaml", "mcpServers: {}\ndragoman: {listen: 127.0.0.1:1, database: house/dragoman.db}\n")
 		projectsOnce(t, u)
+		u.write("dragoman.yaml", "mcpServers: {common: {command: none}}\ndragoman: {listen: 127.0.0.1:1, database: house/dragoman.db}\n")
+		if code, _, said := u.give("use: [common]\n", "projects", "add", "user", "--file", "-"); code != exitOK || strings.Contains(said, "warning") {
+			t.Errorf("a project that uses a server of default: %d %s", code, said)
+		}
+		if code, list, _ := u.run("projects"); code != exitOK || !strings.Contains(list, "user      store  1        0     in use") {
+			t.Errorf("the list is\n%s", list)
+		}
+		if code, _, said := u.run("projects", "remove", "user", "--yes"); code != exitOK {
+			t.Error(said)
+		}
 		u.write("dragoman.yaml", "mcpServers: {}\ndragoman: {listen: 127.0.0.1:1, database: house/dragoman.db, projects: {filed: {mcpServers: {a: {command: none}}}}}\n")
 		if code, _, said := u.run("keys", "add", "ci", "--project", "filed"); code != exitOK {
 			t.Errorf("a key for a project of the file: %d %s", code, said)

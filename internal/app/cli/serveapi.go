@@ -267,9 +267,12 @@ func (s *running) page(ctx context.Context, path string) (status int, body []byt
 	return resp.StatusCode, body, err
 }
 
+// site returns the URL of the process without a path of the API.
+func (s *running) site() string { return cmp.Or(s.base, "http://"+s.address) }
+
 // do sends one HTTP request.
 func (s *running) do(ctx context.Context, q asked, header ...string) (*http.Response, error) {
-	address := cmp.Or(s.base, "http://"+s.address) + q.path
+	address := s.site() + q.path
 	if query := s.about(q); len(query) > 0 {
 		address += "?" + query.Encode()
 	}
@@ -331,12 +334,12 @@ func (s *running) send(ctx context.Context, q asked, header ...string) (*http.Re
 	hint := ""
 	switch {
 	case detail == "":
-	case kind == "no-such-project":
+	case kind == "no-such-project" && s.key == "": // with a key, refusedKey says more
 		return nil, usagef("`dragoman projects` lists the projects", "%s", lowerFirst(detail))
 	case kind == "no-such-call":
 		text, hint, _ = strings.Cut(lowerFirst(detail), ". ")
 		hint += "; `dragoman calls` lists them"
-	case kind == "no-such-server" || kind == "in-file" || kind == "no-file": // the detail says the same as the title, and more
+	case kind == "no-such-server" || kind == "no-such-project" || kind == "in-file" || kind == "no-file": // the detail says the same as the title, and more
 		text = lowerFirst(detail)
 	default:
 		text += ": " + lowerFirst(detail)

@@ -160,39 +160,39 @@ func (s *adminStub) running() *running {
 // TestStatusText checks the table of all servers for a pipe, and for a terminal of 100 cells.
 func TestStatusText(t *testing.T) {
 	c := &statusCommand{world: &world{status: newStatus(io.Discard, false, noEnv)}}
-	golden(t, "status.txt", c.statusText("127.0.0.1:7300", testReport(), noon))
+	golden(t, "status.txt", c.statusText("http://127.0.0.1:7300", testReport(), noon))
 	c.name = "files"
-	golden(t, "status-one.txt", c.statusText("127.0.0.1:7300", testReport(), noon))
+	golden(t, "status-one.txt", c.statusText("http://127.0.0.1:7300", testReport(), noon))
 	c.name = ""
 	c.screen, c.width = true, 100
-	golden(t, "status-refused.txt", c.statusText("127.0.0.1:7300", refusedReport(), noon))
+	golden(t, "status-refused.txt", c.statusText("http://127.0.0.1:7300", refusedReport(), noon))
 	for _, width := range []int{60, 80, 100, 200} {
 		c.name, c.width = "", width
-		text := c.statusText("127.0.0.1:7300", wideReport(), noon)
+		text := c.statusText("http://127.0.0.1:7300", wideReport(), noon)
 		golden(t, "status-"+strconv.Itoa(width)+".txt", text)
 		c.name = "github"
-		for l := range strings.Lines(text + c.statusText("127.0.0.1:7300", wideReport(), noon)) {
+		for l := range strings.Lines(text + c.statusText("http://127.0.0.1:7300", wideReport(), noon)) {
 			if n := screen.Width(strings.TrimSuffix(l, "\n")); n > width {
 				t.Errorf("in %d columns a line takes %d: %s", width, n, l)
 			}
 		}
 	}
 	c.name, c.width = "github", 80
-	golden(t, "status-one-80.txt", c.statusText("127.0.0.1:7300", wideReport(), noon))
+	golden(t, "status-one-80.txt", c.statusText("http://127.0.0.1:7300", wideReport(), noon))
 	c.name = ""
 	again := testReport()
 	again.Servers[2].RetryAt, again.Servers[2].Opening = nil, 1
-	if got := c.statusText("x:1", again, noon); !strings.Contains(strings.Join(strings.Fields(got), " "), "Dragoman is trying again now") {
+	if got := c.statusText("http://x:1", again, noon); !strings.Contains(strings.Join(strings.Fields(got), " "), "Dragoman is trying again now") {
 		t.Errorf("while a server is opened again: %s", got)
 	}
 	kept := testReport()
 	kept.Servers[3].Lists = []admin.List{{Method: "tools/list", Items: 77, KeptAt: &noon}}
-	if got := c.statusText("x:1", kept, noon); !strings.Contains(got, "77") || !strings.Contains(strings.Join(strings.Fields(got), " "), "list from disk, read at "+noon.Local().Format("2006-01-02 15:04")) {
+	if got := c.statusText("http://x:1", kept, noon); !strings.Contains(got, "77") || !strings.Contains(strings.Join(strings.Fields(got), " "), "list from disk, read at "+noon.Local().Format("2006-01-02 15:04")) {
 		t.Errorf("with a list from disk: %s", got)
 	}
 	none := testReport()
 	none.Servers = nil
-	if got := c.statusText("x:1", none, noon); !strings.HasSuffix(got, "\nno server is configured\n") {
+	if got := c.statusText("http://x:1", none, noon); !strings.HasSuffix(got, "\nno server is configured\n") {
 		t.Errorf("without servers: %s", got)
 	}
 }
@@ -349,13 +349,13 @@ func TestWatchStatus(t *testing.T) {
 func TestWatchOnScreen(t *testing.T) {
 	var out syncBuffer
 	c := &statusCommand{world: &world{stdout: &out, screen: true, width: 100, status: newStatus(io.Discard, false, noEnv)}}
-	w := watcher{statusCommand: c, address: "127.0.0.1:7300"}
+	w := watcher{statusCommand: c, address: "127.0.0.1:7300", base: "http://127.0.0.1:7300"}
 	for range 2 {
 		if err := w.show(testReport(), noon); err != nil {
 			t.Fatal(err)
 		}
 	}
-	lines := strings.Count(c.statusText("127.0.0.1:7300", testReport(), noon), "\n")
+	lines := strings.Count(c.statusText("http://127.0.0.1:7300", testReport(), noon), "\n")
 	text := out.take()
 	if _, second, ok := strings.Cut(text, fmt.Sprintf("\x1b[J\x1b[?7h\x1b[%dA\r", lines)); !ok || !strings.HasSuffix(second, "\x1b[J\x1b[?7h") || strings.Count(second, "\n") != lines {
 		t.Errorf("drawn: %q", text)

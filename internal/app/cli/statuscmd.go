@@ -114,7 +114,7 @@ func (c *statusCommand) run(cmd *cobra.Command, args []string) error {
 	if c.asJSON {
 		return c.printStatusJSON(r, "  ")
 	}
-	_, err = io.WriteString(c.stdout, c.statusText(s.address, r, time.Now()))
+	_, err = io.WriteString(c.stdout, c.statusText(s.site(), r, time.Now()))
 	return err
 }
 
@@ -149,12 +149,12 @@ func (c *statusCommand) printStatusJSON(r *admin.Report, indent string) error {
 }
 
 // statusText returns the status for people: a table of all servers, or all details of one server.
-func (c *statusCommand) statusText(address string, r *admin.Report, now time.Time) string {
+func (c *statusCommand) statusText(base string, r *admin.Report, now time.Time) string {
 	if c.name != "" {
 		return c.serverText(serverNamed(r, c.name), now)
 	}
 	var b strings.Builder
-	b.WriteString(c.paragraph(fmt.Sprintf("dragoman %s at http://%s%s/mcp, pid %d, %s for %s", clean(r.Version), address, pathOf(r.Project), r.PID, clean(r.State), spanOf(time.Duration(r.UptimeSeconds)*time.Second))))
+	b.WriteString(c.paragraph(fmt.Sprintf("dragoman %s at %s%s/mcp, pid %d, %s for %s", clean(r.Version), clean(base), pathOf(r.Project), r.PID, clean(r.State), spanOf(time.Duration(r.UptimeSeconds)*time.Second))))
 	b.WriteString(c.paragraph(projectsLine(r) + clientsText(r)))
 	if r.Refusal != nil {
 		b.WriteString(c.paragraph(refusalLine(r.Refusal) + " (" + spanOf(now.Sub(r.Refusal.Since)) + " ago)"))
@@ -385,7 +385,7 @@ func spanOf(d time.Duration) string {
 func (c *statusCommand) watchStatus(ctx context.Context, s *running) error {
 	tick := time.NewTicker(watchPause)
 	defer tick.Stop()
-	w := watcher{statusCommand: c, address: s.address}
+	w := watcher{statusCommand: c, address: s.address, base: s.site()}
 	for {
 		r, err := c.statusOf(ctx, s)
 		var absent *absentError
@@ -410,7 +410,7 @@ func (c *statusCommand) watchStatus(ctx context.Context, s *running) error {
 // watcher shows the status of a serve process repeatedly.
 type watcher struct {
 	*statusCommand
-	address string
+	address, base string // where serve is, without and with the scheme
 
 	began bool
 	drawn int               // the number of lines that the last call of draw wrote
@@ -440,7 +440,7 @@ func (w *watcher) show(r *admin.Report, now time.Time) error {
 		w.json = b
 		return w.printStatusJSON(r, "")
 	case w.screen:
-		return w.draw(w.statusText(w.address, r, now))
+		return w.draw(w.statusText(w.base, r, now))
 	}
 	var lines []string
 	next := map[string]string{}
