@@ -21,6 +21,11 @@ if [ -z "${DRAGOMAN:-}" ]; then
 	(cd "$here/../.." && CGO_ENABLED=0 go build -o "$folder/dragoman" ./cmd/dragoman)
 	DRAGOMAN=$folder/dragoman
 fi
+# With another HOME, Go would have an empty cache, and would need a minute to build post.
+if [ -z "${POST:-}" ]; then
+	GOCACHE=$(go env GOCACHE)
+	export GOCACHE
+fi
 # With these variables, the examples do not read the user's configuration.
 HOME=$folder XDG_CONFIG_HOME=$folder XDG_CACHE_HOME=$folder XDG_RUNTIME_DIR=$folder
 export DRAGOMAN HOME XDG_CONFIG_HOME XDG_CACHE_HOME XDG_RUNTIME_DIR
