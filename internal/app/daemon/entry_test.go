@@ -308,12 +308,14 @@ func TestNetworkNeedsKeys(t *testing.T) {
 // under another name.
 func TestOwnAddressIsAHost(t *testing.T) {
 	t.Parallel()
-	for address, want := range map[string]string{
-		"192.0.2.7:443": "192.0.2.7", "[2001:db8::1]:443": "[2001:db8::1]", "MCP.example.com:443": "mcp.example.com",
-		"0.0.0.0:443": "", "[::]:443": "", ":443": "",
+	for address, want := range map[string][2]string{
+		"192.0.2.7:443":       {"192.0.2.7", "https://192.0.2.7"},
+		"[2001:db8::1]:7300":  {"[2001:db8::1]", "https://[2001:db8::1]:7300"},
+		"MCP.example.com:443": {"mcp.example.com", "https://mcp.example.com"},
+		"0.0.0.0:443":         {}, "[::]:443": {}, ":443": {},
 	} {
-		if got := ownHost(address); got != want {
-			t.Errorf("%s: %q", address, got)
+		if host, origin := ownHost(address); host != want[0] || origin != want[1] {
+			t.Errorf("%s: %q, %q", address, host, origin)
 		}
 	}
 	if runtime.GOOS != "linux" {

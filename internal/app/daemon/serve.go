@@ -253,19 +253,17 @@ func (d *daemon) servePipe(ctx context.Context) {
 	}
 }
 
-// ownHost returns the host of the address at which we listen, as clients write it in the header Host, or ""
-// if that is every address of the machine. We print this address, and the commands on this machine use it. A
-// page whose name was rebound to it still sends its own name (2025-11-25 §Transports, "Security Warning").
-func ownHost(address string) string {
-	host, _, err := net.SplitHostPort(address)
-	ip, bad := netip.ParseAddr(host)
-	switch {
-	case err != nil || host == "" || bad == nil && ip.Unmap().IsUnspecified():
-		return ""
-	case bad == nil && ip.Is6():
-		return "[" + host + "]"
+// ownHost returns the host of the address at which we listen, as clients write it in the header Host, and the
+// origin of our pages there, which need TLS. Both are "" if that is every address of the machine. We print
+// this address, and the commands on this machine use it. A page whose name was rebound to it still sends its
+// own name (2025-11-25 §Transports, "Security Warning").
+func ownHost(address string) (host, origin string) {
+	name, _, err := net.SplitHostPort(address)
+	if ip, bad := netip.ParseAddr(name); err != nil || name == "" || bad == nil && ip.Unmap().IsUnspecified() {
+		return "", ""
 	}
-	return strings.ToLower(host)
+	here := config.Snapshot{PublicURL: "https://" + address}
+	return here.PublicHost()
 }
 
 // listening does what is due when the listener at base accepts connections: other programs can find it,
@@ -354,8 +352,8 @@ func newDaemon(o ServeOptions, e *entry, local bool) *daemon {
 	if host, origin := o.Config.PublicHost(); host != "" {
 		hosts, origins = append(hosts, host), append(origins, origin)
 	}
-	if host := ownHost(cmp.Or(o.Listen, o.Config.Listen)); host != "" {
-		hosts = append(hosts, host)
+	if host, origin := ownHost(cmp.Or(o.Listen, o.Config.Listen)); host != "" {
+		hosts, origins = append(hosts, host), append(origins, origin)
 	}
 	d.guard = httpdoor.NewGuard(hosts, origins, nil)
 	d.guard.LogTo(o.Log)
