@@ -22,6 +22,8 @@ type startOptions struct {
 	endpoint string // the URL for clients
 	console  bool   // serve has a console
 	flags    string // the flags with which other commands find this process, with a leading space; "" for none
+	away     bool   // other machines can reach the endpoint, so that the commands need https and an API key
+	public   string // the public URL of the configuration; "" for none
 }
 
 // showStart prints the state of the servers after the start of serve: as one table, or as one log
@@ -65,8 +67,19 @@ func (o startOptions) text(s daemon.Start, now time.Time, width int, colour bool
 	if len(r.Servers) > 0 {
 		table = t.Text()
 	}
-	return table + projects + "dragoman: `" + o.program + " connect CLIENT" + clean(o.connectFlags()) + "` connects a client\n" +
-		"dragoman: `" + o.program + " status" + clean(o.flags) + "` shows this table again\n"
+	return table + projects + "dragoman: `" + o.program + " connect CLIENT" + clean(o.connectFlags()) + "` connects a client\n" + o.again()
+}
+
+// again returns the line with the command that shows the table again, or "" if none can.
+func (o startOptions) again() string {
+	flags, with := o.flags, ""
+	if o.away {
+		flags, with = " --url "+cmp.Or(o.public, strings.TrimSuffix(o.endpoint, "/mcp")), ", with an API key in "+keyVariable+","
+		if !strings.HasPrefix(flags, " --url https:") {
+			return ""
+		}
+	}
+	return "dragoman: `" + o.program + " status" + clean(flags) + "`" + with + " shows this table again\n"
 }
 
 // projectsAfterStart returns a line about the projects other than default, or "" if there are none.

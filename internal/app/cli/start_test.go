@@ -15,6 +15,15 @@ import (
 func TestStartTable(t *testing.T) {
 	s := daemon.Start{Report: testReport(), Began: noon.Add(-time.Hour - 1240*time.Millisecond)}
 	s.Report.Servers[1].Since = s.Began.Add(-time.Second) // the server was ready before the start, because of an earlier call
+	for _, c := range []struct{ endpoint, public, want string }{
+		{"https://10.0.0.5:443/mcp", "https://mcp.example.com", "dragoman: `dragoman status --url https://mcp.example.com`, with an API key in DRAGOMAN_KEY, shows this table again\n"},
+		{"https://10.0.0.5:443/mcp", "", "dragoman: `dragoman status --url https://10.0.0.5:443`, with an API key in DRAGOMAN_KEY, shows this table again\n"},
+		{"http://10.0.0.5:80/mcp", "", ""}, // the API is off there
+	} {
+		if got := (startOptions{program: "dragoman", endpoint: c.endpoint, public: c.public, away: true}).again(); got != c.want {
+			t.Errorf("%s %s: %s", c.endpoint, c.public, got)
+		}
+	}
 	o := startOptions{program: "dragoman", endpoint: "http://127.0.0.1:7400/mcp", flags: " --listen 127.0.0.1:7400"}
 	golden(t, "start.txt", o.text(s, noon, 0, false))
 	s.Report.Servers = wideReport().Servers
