@@ -142,6 +142,9 @@ func (h *homes) use(ctx context.Context, x *store.Project, now **config.Snapshot
 	*now = s
 	log := h.log.With(loglimit.Peer("project", x.Name))
 	p := h.runtime.Apply(x.Name, s)
+	for i := range problems {
+		problems[i].Project = "" // each record of log has it
+	}
 	warnProblems(log, problems)
 	if added {
 		log.Info("project added", "servers", len(s.Servers), "version", x.Version)

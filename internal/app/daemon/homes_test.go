@@ -370,6 +370,9 @@ func TestTA41_SecretsOfOtherProjects(t *testing.T) {
 	if a := s.api(http.MethodGet, "/projects/shop", ""); strings.Contains(a.body, "canary") || !strings.Contains(a.body, "${secret:own}") {
 		t.Errorf("the text has a value: %s", a.body)
 	}
+	if n := s.log.count(`msg="a server is not started" project=shop server=`); n != 4 {
+		t.Errorf("the log says %d times that a server of the project is not started", n)
+	}
 	if strings.Contains(s.log.String(), "canary-own") || os.Getenv("CANARY_VARIABLE") == "" {
 		t.Error("the log has a secret")
 	}
