@@ -56,8 +56,6 @@ type Options struct {
 	// Refusal returns why Dragoman does not use the current content of the configuration file. It
 	// returns nil if Dragoman uses that content. Refusal may be nil.
 	Refusal func() *Refusal
-	// Broken returns the projects that can't be used as the file or the store has them. It may be nil.
-	Broken func() []ProjectTrouble
 	// Store returns where what must last is kept. Store may be nil.
 	Store func() store.State
 	// Desk makes API keys, Roster invites people and lets them in, and Safe keeps secrets. If one of them
@@ -123,7 +121,7 @@ func New(o Options) *API {
 		door:  door{project: p, access: o.Access, closed: o.Closed},
 		front: front{project: p, access: o.Access, local: o.Local, publicURL: o.PublicURL, consoleOff: o.ConsoleOff, version: o.Version, views: o.Views, closed: o.Closed},
 		statusAPI: statusAPI{
-			project: p, others: o.Others, budget: o.Budget, calls: o.Calls, losses: o.Losses, refusal: o.Refusal, broken: o.Broken, store: o.Store, alias: alias,
+			project: p, others: o.Others, budget: o.Budget, calls: o.Calls, losses: o.Losses, refusal: o.Refusal, homes: o.Homes, store: o.Store, alias: alias,
 			started: time.Now(), version: o.Version, config: o.Config, demoClients: o.DemoClients,
 		},
 		catalogAPI: catalogAPI{project: p},

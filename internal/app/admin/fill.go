@@ -25,9 +25,9 @@ type statusAPI struct {
 	budget      *transport.Budget
 	calls       *calls.Ring
 	losses      func(project string) []Loss
-	refusal     func() *Refusal         // may be nil
-	broken      func() []ProjectTrouble // may be nil
-	store       func() store.State      // may be nil
+	refusal     func() *Refusal    // may be nil
+	homes       Homes              // may be nil
+	store       func() store.State // may be nil
 	alias       *aliases
 	started     time.Time
 	version     string
@@ -52,8 +52,8 @@ func (a *statusAPI) Report() *Report {
 	if a.refusal != nil {
 		r.Refusal = a.refusal()
 	}
-	if a.broken != nil {
-		r.Troubles = a.broken()
+	if a.homes != nil {
+		r.Troubles = slices.Concat(a.homes.Broken())
 	}
 	if a.store != nil {
 		r.Store = storeOf(a.store())

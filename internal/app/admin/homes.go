@@ -70,8 +70,9 @@ type Homes interface {
 	Parse(project, text string, secrets config.Secrets) (config.Project, config.Problems)
 	// Use brings the projects of the store into use as they are now.
 	Use(ctx context.Context)
-	// Broken returns those of the store that aren't in use as they are stored, sorted by project.
-	Broken() []ProjectTrouble
+	// Broken returns the projects that aren't in use as the file has them, in its order, and those that
+	// aren't as the store has them, sorted by project.
+	Broken() (file, store []ProjectTrouble)
 }
 
 const yamlType = "application/yaml" // RFC 9512
@@ -135,8 +136,9 @@ func (a *projectAPI) readProjects(r *http.Request) (any, *Problem) {
 
 // entries returns all projects, sorted by name and home.
 func (a *projectAPI) entries() (all []ProjectEntry) {
+	broken, _ := a.homes.Broken()
 	for _, name := range append(a.homes.InFile(), event.DefaultProject) {
-		all = append(all, a.counted(ProjectEntry{Name: name, Home: "file", File: a.file}))
+		all = append(all, a.counted(ProjectEntry{Name: name, Home: "file", File: a.file, Problem: problemOf(name, broken)}))
 	}
 	for _, x := range a.safe.Store().Snapshot().Projects() {
 		all = append(all, a.entry(&x))
@@ -150,13 +152,18 @@ func (a *projectAPI) entries() (all []ProjectEntry) {
 // entry returns what we say of a project of the store.
 func (a *projectAPI) entry(x *store.Project) ProjectEntry {
 	changed := x.Changed.UTC()
-	out := ProjectEntry{Name: x.Name, Home: "store", ETag: tagOf(x.Version), Changed: &changed, By: x.Actor}
-	for _, b := range a.homes.Broken() {
-		if b.Project == x.Name {
-			out.Problem = b.Problem
+	_, broken := a.homes.Broken()
+	return a.counted(ProjectEntry{Name: x.Name, Home: "store", ETag: tagOf(x.Version), Changed: &changed, By: x.Actor, Problem: problemOf(x.Name, broken)})
+}
+
+// problemOf returns why a project isn't in use as its home has it, or "".
+func problemOf(project string, broken []ProjectTrouble) string {
+	for _, b := range broken {
+		if b.Project == project {
+			return b.Problem
 		}
 	}
-	return a.counted(out)
+	return ""
 }
 
 // counted adds to an entry what has the project's name, whichever home it has.

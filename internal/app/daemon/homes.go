@@ -19,19 +19,23 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/team/vault"
 )
 
-// homes brings the projects of the store into use, and implements admin.Homes. A project of the
-// configuration file comes before one of the store with the same name (docs/adr/0037).
+// homes brings the projects of the configuration file and of the store into use, and implements admin.Homes.
+// A project of the file comes before one of the store with the same name (docs/adr/0037).
 type homes struct {
 	runtime *runtime.Runtime
 	safe    *store.Safe
 	desk    *access.Desk
 	log     *slog.Logger
-	ready   atomic.Bool // servers may be started
-	broken  atomic.Pointer[[]admin.ProjectTrouble]
+	ready   atomic.Bool                    // servers may be started
+	broken  atomic.Pointer[brokenProjects] // replaced by who has the lock turn
 
-	turn  chan struct{}     // a lock: contains one value while the projects are brought into use
-	known map[string]stored // those of the store that we have seen, by name; has the lock turn
+	turn   chan struct{}             // a lock: contains one value while the projects are brought into use
+	served map[string]config.Project // those of the file, as it had them when they were applied; has the lock turn
+	known  map[string]stored         // those of the store that we have seen, by name; has the lock turn
 }
+
+// brokenProjects are those that can't be used as the file has them, in its order, or as the store has them.
+type brokenProjects struct{ file, store []admin.ProjectTrouble }
 
 // stored is a project of the store as it was when we looked last.
 type stored struct {
@@ -45,7 +49,7 @@ type stored struct {
 
 func newHomes(r *runtime.Runtime, s *store.Safe, d *access.Desk, log *slog.Logger) *homes {
 	h := &homes{runtime: r, safe: s, desk: d, log: log, turn: make(chan struct{}, 1), known: map[string]stored{}}
-	h.broken.Store(&[]admin.ProjectTrouble{})
+	h.broken.Store(&brokenProjects{})
 	return h
 }
 
@@ -61,7 +65,10 @@ func (h *homes) Parse(project, text string, secrets config.Secrets) (config.Proj
 }
 
 // Broken implements admin.Homes.
-func (h *homes) Broken() []admin.ProjectTrouble { return *h.broken.Load() }
+func (h *homes) Broken() (file, store []admin.ProjectTrouble) {
+	b := h.broken.Load()
+	return b.file, b.store
+}
 
 // Use implements admin.Homes.
 func (h *homes) Use(ctx context.Context) {
@@ -77,7 +84,7 @@ func (h *homes) Use(ctx context.Context) {
 	ctx = context.WithoutCancel(ctx) // we are not in the middle of it because a client has gone
 	now, base := h.safe.Store().Snapshot(), h.runtime.Default().Current()
 	inFile := projectsOf(base)
-	broken := []admin.ProjectTrouble{}
+	var broken []admin.ProjectTrouble
 	for _, x := range now.Projects() {
 		before := h.known[x.Name]
 		next := stored{x.Version, now.Sealed(x.Name), base, before.served, before.text, before.problem}
@@ -112,7 +119,7 @@ func (h *homes) Use(ctx context.Context) {
 			h.log.Info("project removed", loglimit.Peer("project", name))
 		}
 	}
-	h.broken.Store(&broken)
+	h.broken.Store(&brokenProjects{h.broken.Load().file, broken})
 }
 
 // use brings a project of the store into use, of which now has what is in use. If that's not possible, it
@@ -176,13 +183,6 @@ func (h *homes) serveEmpty(name string) bool {
 	}
 	h.runtime.Apply(name, p.Config)
 	return true
-}
-
-// hold calls change while no project of the store is brought into use.
-func (h *homes) hold(change func()) {
-	h.turn <- struct{}{}
-	defer func() { <-h.turn }()
-	change()
 }
 
 // follow keeps the projects of the store in use until ctx ends.

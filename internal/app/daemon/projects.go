@@ -4,31 +4,11 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
+	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
-
-// fileProjects are the projects of the configuration file. Those that the store keeps come and go beside
-// them.
-type fileProjects struct {
-	mu     sync.Mutex
-	served map[string]config.Project // as the file had them when they were applied
-	broken []admin.ProjectTrouble    // those that the file has now and that can't be used, in file order
-}
-
-// broken returns the projects of the file, and then those of the store, that can't be used as they are there.
-func (d *daemon) broken() []admin.ProjectTrouble {
-	return slices.Concat(d.projects.unusable(), d.homes.Broken())
-}
-
-// unusable returns what the file has and we can't use.
-func (f *fileProjects) unusable() []admin.ProjectTrouble {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.broken
-}
 
 // projectChange is what a configuration file changes in one project.
 type projectChange struct {
@@ -38,15 +18,14 @@ type projectChange struct {
 	from *config.Snapshot // before the change; nil if the project is new
 }
 
-// applyProjects makes the projects of the file those of s, whose default project was applied before. They
-// come before those of the store. A project that can't be used stays as it is, or away, and the others notice
-// nothing of it. It returns what it has changed.
-func (d *daemon) applyProjects(s *config.Snapshot) (done []projectChange) {
-	f := &d.projects
-	f.mu.Lock()
-	before := f.served
-	f.mu.Unlock()
-	served := map[string]config.Project{}
+// applyFile brings a configuration file into use: first default, and then its other projects, which come
+// before those of the store. A project that can't be used stays as it is, or away, and the others notice
+// nothing of it. It returns what it has changed in projects other than default. After it, Use must be called.
+func (h *homes) applyFile(s *config.Snapshot) (done []projectChange) {
+	h.turn <- struct{}{}
+	defer func() { <-h.turn }()
+	h.runtime.Apply(event.DefaultProject, s)
+	before, served := h.served, map[string]config.Project{}
 	var broken []admin.ProjectTrouble
 	for _, p := range s.Projects {
 		was, running := before[p.Name]
@@ -72,14 +51,13 @@ func (d *daemon) applyProjects(s *config.Snapshot) (done []projectChange) {
 	}
 	for _, c := range done {
 		if c.what == "removed" {
-			d.runtime.Remove(c.name)
+			h.runtime.Remove(c.name)
 		} else {
-			d.runtime.Apply(c.name, c.to.Config)
+			h.runtime.Apply(c.name, c.to.Config)
 		}
 	}
-	f.mu.Lock()
-	f.served, f.broken = served, broken
-	f.mu.Unlock()
+	h.served = served
+	h.broken.Store(&brokenProjects{broken, h.broken.Load().store})
 	return done
 }
 

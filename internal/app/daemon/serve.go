@@ -169,8 +169,7 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 	d.log = plain
 	d.calls = telemetry.NewCallLog(d.events, plain, callLevel(o.LogCalls), d.clean)
 	defer d.close()
-	d.runtime.Apply(event.DefaultProject, o.Config)
-	d.applyProjects(o.Config)
+	d.homes.applyFile(o.Config)
 	d.homes.Use(ctx)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -322,7 +321,6 @@ type daemon struct {
 	runtime     *runtime.Runtime
 	masks       atomic.Pointer[runtime.Runtime] // the same, for the log, which exists before it
 	project     *runtime.Project                // the default project
-	projects    fileProjects
 	homes       *homes
 	admin       *admin.API
 	console     *console.Console
@@ -370,7 +368,7 @@ func newDaemon(o ServeOptions, e *entry, local bool) *daemon {
 	d.project = d.runtime.Default()
 	d.homes = newHomes(d.runtime, o.safe, e.desk, d.log)
 	d.stopCalls = d.events.Tap(event.Of(event.Loss), d.lost)
-	d.admin = admin.New(admin.Options{Project: d.project, Others: d.runtime, Log: o.Log, Recent: o.recent, Calls: d.recorded, Budget: d.budget, Losses: d.metrics.Losses, Version: o.Version, Config: fullPath(o.ConfigPath), Local: local, Closed: o.Config.Access.LoopbackKeys, Views: d.views, PublicURL: o.Config.PublicURL, ConsoleOff: consoleOff(&o, local), DemoClients: o.DemoClients, Env: o.Env, Refusal: d.refusal.Load, Broken: d.broken, Homes: d.homes, Store: stateOf(o.store), Desk: e.desk, Roster: e.roster, Safe: o.safe, Secrets: secretsOf(context.Background(), o.safe), Reload: d.reloader()})
+	d.admin = admin.New(admin.Options{Project: d.project, Others: d.runtime, Log: o.Log, Recent: o.recent, Calls: d.recorded, Budget: d.budget, Losses: d.metrics.Losses, Version: o.Version, Config: fullPath(o.ConfigPath), Local: local, Closed: o.Config.Access.LoopbackKeys, Views: d.views, PublicURL: o.Config.PublicURL, ConsoleOff: consoleOff(&o, local), DemoClients: o.DemoClients, Env: o.Env, Refusal: d.refusal.Load, Homes: d.homes, Store: stateOf(o.store), Desk: e.desk, Roster: e.roster, Safe: o.safe, Secrets: secretsOf(context.Background(), o.safe), Reload: d.reloader()})
 	d.console = console.New(console.Options{
 		Off: consoleOff(&o, local), Access: d.admin.Access(), Source: d.admin, Add: d.admin, Config: d.project.Current, Clients: d.project.ClientReports, Operate: d.project.Operate, Events: d.events, DemoClients: o.DemoClients, Log: o.Log,
 		Program: o.Program, Path: o.Path, Machine: clientfile.Machine{OS: goruntime.GOOS, Env: o.Env},
@@ -633,18 +631,15 @@ func (w *watching) apply(ctx context.Context, current, s *config.Snapshot, probl
 	news := newProblems(w.opts.Problems, problems, changes)
 	w.opts.Problems = problems
 	w.budget.SetLimit(inFlight(s))
-	var projects []projectChange
-	w.homes.hold(func() {
-		w.runtime.Apply(event.DefaultProject, s)
-		projects = w.applyProjects(s)
-	})
+	projects := w.homes.applyFile(s)
 	w.homes.Use(ctx)
+	unusable, _ := w.homes.Broken()
 	warnProblems(w.log, news)
 	logChanges(w.log, changes, problems.In(""))
 	logProjects(w.log, projects, problems)
 	w.refused = ""
 	w.refusal.Store(nil)
-	what = changesText(changes, later, news.In("")) + projectsText(projects, w.projects.unusable())
+	what = changesText(changes, later, news.In("")) + projectsText(projects, unusable)
 	w.publishReload(event.OK, what)
 	if len(later) > 0 {
 		w.log.Warn("some settings change only with a restart", "settings", strings.Join(later, " "))
