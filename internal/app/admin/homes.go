@@ -136,12 +136,13 @@ func (a *projectAPI) readProjects(r *http.Request) (any, *Problem) {
 
 // entries returns all projects, sorted by name and home.
 func (a *projectAPI) entries() (all []ProjectEntry) {
+	of := a.count()
 	broken, _ := a.homes.Broken()
 	for _, name := range append(a.homes.InFile(), event.DefaultProject) {
-		all = append(all, a.counted(ProjectEntry{Name: name, Home: "file", File: a.file, Problem: problemOf(name, broken)}))
+		all = append(all, a.counted(ProjectEntry{Name: name, Home: "file", File: a.file, Problem: problemOf(name, broken)}, of))
 	}
 	for _, x := range a.safe.Store().Snapshot().Projects() {
-		all = append(all, a.entry(&x))
+		all = append(all, a.entry(&x, of))
 	}
 	slices.SortFunc(all, func(x, y ProjectEntry) int {
 		return cmp.Or(cmp.Compare(x.Name, y.Name), cmp.Compare(x.Home, y.Home))
@@ -150,10 +151,10 @@ func (a *projectAPI) entries() (all []ProjectEntry) {
 }
 
 // entry returns what we say of a project of the store.
-func (a *projectAPI) entry(x *store.Project) ProjectEntry {
+func (a *projectAPI) entry(x *store.Project, of holdings) ProjectEntry {
 	changed := x.Changed.UTC()
 	_, broken := a.homes.Broken()
-	return a.counted(ProjectEntry{Name: x.Name, Home: "store", ETag: tagOf(x.Version), Changed: &changed, By: x.Actor, Problem: problemOf(x.Name, broken)})
+	return a.counted(ProjectEntry{Name: x.Name, Home: "store", ETag: tagOf(x.Version), Changed: &changed, By: x.Actor, Problem: problemOf(x.Name, broken)}, of)
 }
 
 // problemOf returns why a project isn't in use as its home has it, or "".
@@ -166,21 +167,30 @@ func problemOf(project string, broken []ProjectTrouble) string {
 	return ""
 }
 
-// counted adds to an entry what has the project's name, whichever home it has.
-func (a *projectAPI) counted(x ProjectEntry) ProjectEntry {
-	x.Path = pathIn(x.Name, "/mcp")
-	now := a.safe.Store().Snapshot()
+// holdings are the numbers of keys and people of projects, by name.
+type holdings struct{ keys, people map[string]int }
+
+// count counts the keys and people of all projects at once: there may be thousands of each.
+func (a *projectAPI) count() holdings {
+	of, now := holdings{map[string]int{}, map[string]int{}}, a.safe.Store().Snapshot()
 	for _, k := range now.Keys() {
-		if k.Project == x.Name {
-			x.Keys++
-		}
+		of.keys[k.Project]++
 	}
-	x.Secrets = len(now.Sealed(x.Name))
 	for _, p := range now.People() {
-		if len(p.Roles[x.Name]) > 0 {
-			x.People++
+		for project, roles := range p.Roles {
+			if len(roles) > 0 {
+				of.people[project]++
+			}
 		}
 	}
+	return of
+}
+
+// counted adds to an entry what has the project's name, whichever home it has.
+func (a *projectAPI) counted(x ProjectEntry, of holdings) ProjectEntry {
+	x.Path = pathIn(x.Name, "/mcp")
+	x.Keys, x.People = of.keys[x.Name], of.people[x.Name]
+	x.Secrets = len(a.safe.Store().Snapshot().Sealed(x.Name))
 	if s := a.inUse(x.Name); s != nil {
 		x.Title = s.Identity.Title
 		for i := range s.Servers {
@@ -288,9 +298,9 @@ func (a *projectAPI) setProject(w http.ResponseWriter, r *http.Request) *Problem
 		return outdated(&x, there)
 	}
 	a.homes.Use(r.Context())
-	out := KeptProject{ProjectEntry: a.entry(&store.Project{Name: name, Version: version, Changed: time.Now(), Actor: who}), Warnings: warnings, Note: a.note()}
+	out := KeptProject{ProjectEntry: a.entry(&store.Project{Name: name, Version: version, Changed: time.Now(), Actor: who}, a.count()), Warnings: warnings, Note: a.note()}
 	if x, _ := a.safe.Store().Snapshot().Project(name); x.Version == version {
-		out.ProjectEntry = a.entry(&x)
+		out.ProjectEntry = a.entry(&x, a.count())
 	}
 	w.Header().Set("ETag", tagOf(version))
 	writeStatus(w, r, map[bool]int{false: http.StatusCreated, true: http.StatusOK}[there], out)
@@ -317,7 +327,7 @@ func (a *projectAPI) removeProject(r *http.Request) (out RemovedProject, bad *Pr
 	if bad := precondition(r, &x, there); bad != nil {
 		return out, bad
 	}
-	out.ProjectEntry = a.entry(&x)
+	out.ProjectEntry = a.entry(&x, a.count())
 	gone, removed := store.Gone{}, false
 	err := a.safe.Store().Write(r.Context(), who, func(t *store.Tx) (err error) {
 		gone, removed, err = t.RemoveProject(name, x.Version, a.inFile(name))
