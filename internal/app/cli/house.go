@@ -94,14 +94,6 @@ func (f *houseFlags) oneArgument(what, example string) cobra.PositionalArgs {
 	}
 }
 
-// query returns the query that names the project.
-func (f *houseFlags) query() url.Values {
-	if f.project == "" {
-		return url.Values{}
-	}
-	return url.Values{"project": {f.project}}
-}
-
 // words returns the flags that name the same serve and the same project, for a command in a hint.
 func (f *houseFlags) words() string {
 	out := f.runningFlags.words()
@@ -121,6 +113,7 @@ func (f *houseFlags) with(cmd *cobra.Command, w *world, do func(ctx context.Cont
 		return err
 	}
 	defer s.close()
+	s.project = f.project
 	err = do(ctx, s)
 	var bad *problemError
 	var absent *absentError
@@ -162,7 +155,7 @@ func (f *houseFlags) serveAlone(ctx context.Context, w *world, do func(ctx conte
 			return err
 		}
 		defer s.close()
-		s.folders = []string{folder}
+		s.folders, s.project = []string{folder}, f.project
 		return do(ctx, s)
 	}
 }
@@ -236,9 +229,9 @@ func showAll[I any](f *houseFlags, w *world, all []I, err error, none string, ta
 	return w.print(table(all))
 }
 
-// change sends a change to the API, and decodes the answer. body is nil if there is none.
-func (f *houseFlags) change(ctx context.Context, s *running, method, path string, body, into any) error {
-	q := asked{method: method, path: "/api/v1" + path, query: f.query()}
+// apply sends a change to the API, and decodes the answer. body is nil if there is none.
+func (s *running) apply(ctx context.Context, method, path string, body, into any) error {
+	q := asked{method: method, path: "/api/v1" + path}
 	if body != nil {
 		var err error
 		if q.body, err = json.Marshal(body); err != nil {
@@ -249,8 +242,8 @@ func (f *houseFlags) change(ctx context.Context, s *running, method, path string
 }
 
 // pages reads a list of the API. items returns what is on a page, and the cursor of the next one.
-func pages[P, I any](ctx context.Context, s *running, path string, query url.Values, items func(*P) ([]I, string)) (all []I, err error) {
-	query.Set("limit", "500")
+func pages[P, I any](ctx context.Context, s *running, path string, items func(*P) ([]I, string)) (all []I, err error) {
+	query := url.Values{"limit": {"500"}}
 	all = []I{}
 	for {
 		var page P

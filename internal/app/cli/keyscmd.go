@@ -140,7 +140,7 @@ func (c *keysCommand) expiresFlag(cmd *cobra.Command, usage string) {
 }
 
 func (c *keysCommand) all(ctx context.Context, s *running) ([]admin.APIKey, error) {
-	return pages(ctx, s, "/keys", c.query(), func(p *admin.APIKeys) ([]admin.APIKey, string) { return p.Keys, p.Next })
+	return pages(ctx, s, "/keys", func(p *admin.APIKeys) ([]admin.APIKey, string) { return p.Keys, p.Next })
 }
 
 func (c *keysCommand) list(cmd *cobra.Command, _ []string) error {
@@ -186,7 +186,7 @@ func (c *keysCommand) add(cmd *cobra.Command, args []string) error {
 		if strings.EqualFold(c.owner, access.Me) {
 			q.Mine, q.Owner = true, ""
 		}
-		err := c.change(ctx, s, http.MethodPost, "/keys", q, &k)
+		err := s.apply(ctx, http.MethodPost, "/keys", q, &k)
 		var bad *problemError
 		if errors.As(err, &bad) && bad.kind == "no-such-person" {
 			return usagef("`dragoman people"+c.words()+"` lists the people", "nobody in the project is named %q", c.owner)
@@ -212,7 +212,7 @@ func (c *keysCommand) rotate(cmd *cobra.Command, args []string) error {
 			return err
 		}
 		var k admin.NewAPIKey
-		if err := c.change(ctx, s, http.MethodPost, "/keys/"+url.PathEscape(old.ID)+"/rotate", admin.APIKeyRotation{Overlap: c.overlap, Life: c.expires}, &k); err != nil {
+		if err := s.apply(ctx, http.MethodPost, "/keys/"+url.PathEscape(old.ID)+"/rotate", admin.APIKeyRotation{Overlap: c.overlap, Life: c.expires}, &k); err != nil {
 			return err
 		}
 		return c.show(s, &k, "rotated")
@@ -226,7 +226,7 @@ func (c *keysCommand) revoke(cmd *cobra.Command, args []string) error {
 			return err
 		}
 		var gone admin.APIKey
-		if err := c.change(ctx, s, http.MethodDelete, "/keys/"+url.PathEscape(k.ID), nil, &gone); err != nil {
+		if err := s.apply(ctx, http.MethodDelete, "/keys/"+url.PathEscape(k.ID), nil, &gone); err != nil {
 			return err
 		}
 		return c.done(c.world, gone, "", "revoked the key %q with the id %s", gone.Name, gone.ID)

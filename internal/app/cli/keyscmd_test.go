@@ -274,7 +274,7 @@ func TestSecretsGoToServe(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.folders = []string{folder}
-		err = (&houseFlags{}).change(t.Context(), s, http.MethodPut, "/secrets/x", admin.SecretRequest{Value: "canary"}, &admin.KeptSecret{})
+		err = s.apply(t.Context(), http.MethodPut, "/secrets/x", admin.SecretRequest{Value: "canary"}, &admin.KeptSecret{})
 		s.close()
 		other.Close()
 		if err == nil || strings.Contains(given.String(), "canary") || strings.Contains(given.String(), "the-key") {

@@ -170,7 +170,7 @@ that act for them. To take somebody out of one project, use
 
 func (c *peopleCommand) list(cmd *cobra.Command, _ []string) error {
 	return c.with(cmd, c.world, func(ctx context.Context, s *running) error {
-		people, err := pages(ctx, s, "/people", c.query(), func(p *admin.People) ([]admin.Person, string) { return p.People, p.Next })
+		people, err := pages(ctx, s, "/people", func(p *admin.People) ([]admin.Person, string) { return p.People, p.Next })
 		return showAll(&c.houseFlags, c.world, people, err, "nobody was invited; `dragoman people invite NAME%s` makes a link", func(p []admin.Person) screen.Table { return peopleTable(p, time.Local) })
 	})
 }
@@ -216,7 +216,7 @@ func (c *peopleCommand) invite(cmd *cobra.Command, args []string) error {
 	return c.with(cmd, c.world, func(ctx context.Context, s *running) error {
 		var x admin.NewInvitation
 		err := c.linking(func() error {
-			return c.change(ctx, s, http.MethodPost, "/people", admin.InvitationRequest{Name: args[0], Roles: c.roles}, &x)
+			return s.apply(ctx, http.MethodPost, "/people", admin.InvitationRequest{Name: args[0], Roles: c.roles}, &x)
 		})
 		var bad *problemError
 		if errors.As(err, &bad) && bad.kind == "person-exists" {
@@ -233,7 +233,9 @@ func (c *peopleCommand) invite(cmd *cobra.Command, args []string) error {
 func (c *peopleCommand) link(cmd *cobra.Command, args []string) error {
 	return c.with(cmd, c.world, func(ctx context.Context, s *running) error {
 		var x admin.NewInvitation
-		err := c.linking(func() error { return c.about(ctx, s, http.MethodPost, args[0], "/invitation", nil, &x) })
+		err := c.linking(func() error {
+			return c.about(args[0], func(path string) error { return s.apply(ctx, http.MethodPost, path+"/invitation", nil, &x) })
+		})
 		if err != nil {
 			return err
 		}
@@ -251,7 +253,10 @@ func (c *peopleCommand) role(cmd *cobra.Command, args []string) error {
 	}
 	return c.with(cmd, c.world, func(ctx context.Context, s *running) error {
 		var p admin.Person
-		if err := c.about(ctx, s, http.MethodPut, args[0], "/roles", admin.RolesRequest{Roles: names}, &p); err != nil {
+		err := c.about(args[0], func(path string) error {
+			return s.apply(ctx, http.MethodPut, path+"/roles", admin.RolesRequest{Roles: names}, &p)
+		})
+		if err != nil {
 			return err
 		}
 		return c.done(c.world, p, "", "%s has the roles: %s", clean(p.Name), cmp.Or(rolesText(&p), "none"))
@@ -261,7 +266,8 @@ func (c *peopleCommand) role(cmd *cobra.Command, args []string) error {
 func (c *peopleCommand) signOut(cmd *cobra.Command, args []string) error {
 	return c.with(cmd, c.world, func(ctx context.Context, s *running) error {
 		var p admin.SignedOut
-		if err := c.about(ctx, s, http.MethodPost, args[0], "/sign-out", nil, &p); err != nil {
+		err := c.about(args[0], func(path string) error { return s.apply(ctx, http.MethodPost, path+"/sign-out", nil, &p) })
+		if err != nil {
 			return err
 		}
 		return c.done(c.world, p, "", "signed %s out of %s", clean(p.Name), quantity(p.Ended, "browser"))
@@ -271,16 +277,17 @@ func (c *peopleCommand) signOut(cmd *cobra.Command, args []string) error {
 func (c *peopleCommand) remove(cmd *cobra.Command, args []string) error {
 	return c.with(cmd, c.world, func(ctx context.Context, s *running) error {
 		var p admin.Person
-		if err := c.about(ctx, s, http.MethodDelete, args[0], "", nil, &p); err != nil {
+		err := c.about(args[0], func(path string) error { return s.apply(ctx, http.MethodDelete, path, nil, &p) })
+		if err != nil {
 			return err
 		}
 		return c.done(c.world, p, "", "removed %s, and the API keys that acted for them", clean(p.Name))
 	})
 }
 
-// about sends a change of a person to the API.
-func (c *peopleCommand) about(ctx context.Context, s *running, method, name, path string, body, into any) error {
-	err := c.change(ctx, s, method, "/people/"+admin.PathName(name)+path, body, into)
+// about calls send with the path of a person.
+func (c *peopleCommand) about(name string, send func(path string) error) error {
+	err := send("/people/" + admin.PathName(name))
 	var bad *problemError
 	if errors.As(err, &bad) && bad.kind == "no-such-person" {
 		return usagef("`dragoman people"+c.words()+"` lists the people", "nobody is named %q", name)

@@ -197,7 +197,7 @@ func (c *projectsCommand) addFlags(cmd *cobra.Command, json bool) {
 }
 
 func (c *projectsCommand) all(ctx context.Context, s *running) ([]admin.ProjectEntry, error) {
-	return pages(ctx, s, "/projects", url.Values{}, func(p *admin.Projects) ([]admin.ProjectEntry, string) { return p.Projects, p.Next })
+	return pages(ctx, s, "/projects", func(p *admin.Projects) ([]admin.ProjectEntry, string) { return p.Projects, p.Next })
 }
 
 func (c *projectsCommand) list(cmd *cobra.Command, _ []string) error {

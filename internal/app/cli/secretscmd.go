@@ -117,7 +117,7 @@ stays in vault.key behind the new one, because backups of the database need it.`
 
 func (c *secretsCommand) list(cmd *cobra.Command, _ []string) error {
 	return c.with(cmd, c.world, func(ctx context.Context, s *running) error {
-		secrets, err := pages(ctx, s, "/secrets", c.query(), func(p *admin.Secrets) ([]admin.SecretEntry, string) { return p.Secrets, p.Next })
+		secrets, err := pages(ctx, s, "/secrets", func(p *admin.Secrets) ([]admin.SecretEntry, string) { return p.Secrets, p.Next })
 		return showAll(&c.houseFlags, c.world, secrets, err, "there are no secrets; `dragoman secrets set NAME%s` makes one", secretTable)
 	})
 }
@@ -137,7 +137,7 @@ func (c *secretsCommand) set(cmd *cobra.Command, args []string) error {
 	}
 	return c.with(cmd, c.world, func(ctx context.Context, s *running) error {
 		// Ask for the value only if somebody is there to take it.
-		if err := s.decode(ctx, "/api/v1/secrets", c.query(), &admin.Secrets{}); err != nil {
+		if err := s.decode(ctx, "/api/v1/secrets", nil, &admin.Secrets{}); err != nil {
 			return err
 		}
 		value, err := c.value(ctx, name)
@@ -148,7 +148,7 @@ func (c *secretsCommand) set(cmd *cobra.Command, args []string) error {
 			return withHint(errors.New(wrong), "type the value, or write it to stdin; nothing was changed")
 		}
 		var kept admin.KeptSecret
-		if err := c.change(ctx, s, http.MethodPut, "/secrets/"+url.PathEscape(name), admin.SecretRequest{Value: value}, &kept); err != nil {
+		if err := s.apply(ctx, http.MethodPut, "/secrets/"+url.PathEscape(name), admin.SecretRequest{Value: value}, &kept); err != nil {
 			return err
 		}
 		return c.done(c.world, kept, kept.Note, "set the secret %q of the project %s", kept.Name, kept.Project)
@@ -207,7 +207,7 @@ func (c *secretsCommand) remove(cmd *cobra.Command, args []string) error {
 	}
 	return c.with(cmd, c.world, func(ctx context.Context, s *running) error {
 		var gone admin.SecretEntry
-		err := c.change(ctx, s, http.MethodDelete, "/secrets/"+url.PathEscape(args[0]), nil, &gone)
+		err := s.apply(ctx, http.MethodDelete, "/secrets/"+url.PathEscape(args[0]), nil, &gone)
 		var bad *problemError
 		switch {
 		case errors.As(err, &bad) && bad.kind == "no-such-secret":
@@ -222,7 +222,7 @@ func (c *secretsCommand) remove(cmd *cobra.Command, args []string) error {
 func (c *secretsCommand) rotateKey(cmd *cobra.Command, _ []string) error {
 	return c.with(cmd, c.world, func(ctx context.Context, s *running) error {
 		var n admin.Resealed
-		if err := c.change(ctx, s, http.MethodPost, "/secrets/rotate-key", nil, &n); err != nil {
+		if err := s.apply(ctx, http.MethodPost, "/secrets/rotate-key", nil, &n); err != nil {
 			return err
 		}
 		switch {
