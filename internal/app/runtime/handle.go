@@ -150,11 +150,40 @@ func (h *Handle) Hello(ctx context.Context, f *mcp.ClientInfo) (*mcp.ServerInfo,
 	return g.host.Hello(ctx, f)
 }
 
-// Call implements downstream.Handler.
+// Call implements downstream.Handler. When the host is replaced, a subscriptions/listen moves to the new
+// host, like a subscription. Its client would otherwise hear of no further change: for clients, a listen that
+// has ended with its result has ended on purpose (2026-07-28 §Subscriptions, "Graceful Closure").
 func (h *Handle) Call(ctx context.Context, c *mcp.Call, k mcp.Caller) (*mcp.Reply, error) {
+	reply, host, err := h.callOnce(ctx, c, k, nil)
+	for err == nil && reply != nil && reply.Replaced {
+		again, next, failed := h.callOnce(ctx, c, moved{k}, host)
+		if next == host {
+			break // it is gone, and nobody takes over
+		}
+		reply, host, err = again, next, failed
+	}
+	return reply, err
+}
+
+// callOnce sends a call to the current host and returns this host. It does nothing if the host is but.
+func (h *Handle) callOnce(ctx context.Context, c *mcp.Call, k mcp.Caller, but downstream.Handler) (*mcp.Reply, downstream.Handler, error) {
 	g := h.enter()
 	defer g.leave()
-	return g.host.Call(ctx, c, k)
+	if g.host == but {
+		return nil, but, nil
+	}
+	reply, err := g.host.Call(ctx, c, k)
+	return reply, g.host, err
+}
+
+// moved is the client of a listen that has moved to another host. It has been told already that the listen is
+// acknowledged.
+type moved struct{ mcp.Caller }
+
+func (k moved) Notify(n *mcp.Note) {
+	if n.Msg.Method != mcp.NoteAcknowledged {
+		k.Caller.Notify(n)
+	}
 }
 
 // Notify implements downstream.Handler.

@@ -86,6 +86,9 @@ type Reply struct {
 	// Asks says that the result is input_required. The call continues when the client retries it
 	// with the answers.
 	Asks bool
+	// Replaced says that a subscriptions/listen has ended only because another host takes over, which
+	// can go on with it.
+	Replaced bool
 	// OwnTasks has the server's ids of the tasks in a reply to tasks/list that the conversation of
 	// the call created, or has asked about. It is nil in other replies.
 	OwnTasks map[string]bool

@@ -346,7 +346,7 @@ func (g *Merged) Changed(server, kind string) { g.catalog().Changed(server, kind
 // true. Warm does not wait.
 func (g *Merged) Warm(want func(server string) bool) { g.catalog().Warm(want) }
 
-// EndListens ends all subscriptions/listen requests with a result, because another gateway takes over; see
+// EndListens ends all subscriptions/listen requests, because another gateway takes over; see
 // notices.EndListens. Calls continue, and lists are still read from servers. EndListens does not wait.
 func (g *Merged) EndListens() { g.notices.EndListens() }
 

@@ -95,9 +95,9 @@ func (n *notices) lifeLocked() context.Context {
 // §Subscriptions, "Graceful Closure"). Drain does not wait.
 func (n *notices) Drain() { n.endListens(nil) }
 
-// EndListens does the same because another gateway takes over. The lists of that one may differ, so each
-// listener is first told of a change of every list that it has asked for, as legacy clients are then. The
-// result alone does not tell a client to read them again. EndListens does not wait.
+// EndListens does the same because another gateway takes over, which goes on with the listens; see
+// [mcp.Reply.Replaced]. The lists of that one may differ, so each listener is told of a change of every list
+// that it has asked for, as legacy clients are then. EndListens does not wait.
 func (n *notices) EndListens() { n.endListens(errReplaced) }
 
 func (n *notices) endListens(cause error) {
@@ -260,16 +260,19 @@ func (n *notices) deliver(ctx context.Context, x *listening) (*mcp.Reply, error)
 // Closure"). If the client does not use HTTP, there is no stream to close. Then endResult also
 // sends a cancellation (§Cancellation: a server that ends a subscription must send one).
 func (x *listening) end(cause error) *mcp.Reply {
-	if cause == errReplaced {
+	replaced := cause == errReplaced
+	if replaced {
 		for _, method := range x.want.Lists() {
 			x.k.Notify(forListener(nil, jsonrpc.NewNotification(method, nil), x.id, x.names))
 		}
 	}
-	if !x.c.HTTP {
+	if !x.c.HTTP && !replaced {
 		params := append(append([]byte(`{"requestId":`), x.id...), `,"reason":"the server stops","_meta":`...)
 		x.k.Notify(mcp.NewNote(mcp.NoteCancelled, append(append(params, x.meta...), '}')))
 	}
-	return mcp.Answer(append(append([]byte(`{"resultType":"complete","_meta":`), x.meta...), '}'))
+	reply := mcp.Answer(append(append([]byte(`{"resultType":"complete","_meta":`), x.meta...), '}'))
+	reply.Replaced = replaced
+	return reply
 }
 
 // watching is the subscription at one server for a listen.
