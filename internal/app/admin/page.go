@@ -95,6 +95,15 @@ func (a *front) servePage(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(body.Bytes())
 }
 
+// Base returns what the URLs of endpoints begin with for whoever has sent a request for a page of the console. Other
+// machines reach it only over https, which a proxy may end.
+func Base(r *http.Request) string {
+	if r.TLS != nil || !httpdoor.IsLocal(r.Host) {
+		return "https://" + r.Host
+	}
+	return "http://" + r.Host
+}
+
 // page collects the values that the page shows. It trusts the Host header of r, which the HTTP guard
 // has already checked.
 func (a *front) page(r *http.Request) page {

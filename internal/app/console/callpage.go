@@ -132,7 +132,7 @@ func (p *callPages) call(r *http.Request) (*View, error) {
 	v.Waterfall = newWaterfall(&s, v.client(), v.server())
 	v.Wait = v.Waterfall.wait
 	v.legs()
-	v.commands(r.Host)
+	v.commands(admin.Base(r))
 	return &View{Title: v.Label() + " · " + number, Crumbs: []Crumb{{"Calls", pathOf("calls")}}, Data: v}, nil
 }
 
@@ -460,7 +460,7 @@ var ofConnection = map[string]bool{"accept-encoding": true, "connection": true, 
 
 // commands sets Curl and CLI, the shell commands that repeat the call. host is the address of
 // Dragoman.
-func (v *callView) commands(host string) {
+func (v *callView) commands(base string) {
 	var m *admin.Message
 	for i := range v.Story.Messages {
 		if x := &v.Story.Messages[i]; x.Wire == admin.WireClient && x.Direction == "received" {
@@ -475,15 +475,15 @@ func (v *callView) commands(host string) {
 	if x == nil || x.Kind != jsonrpc.Request {
 		return
 	}
-	endpoint, name := "http://"+host+"/mcp", ""
+	endpoint, name := base+"/mcp", ""
 	if m.Request == nil && v.Server != "" && v.Target != "" {
 		// The message didn't come over HTTP. A run of the console, for example, uses the server's own
 		// names, which only the server's own endpoint has.
-		endpoint, name = endpointOf(host, v.Server), v.Target
+		endpoint, name = endpointOf(base, v.Server), v.Target
 	}
 	if m.Request != nil {
 		if m.Request.Path != "" {
-			endpoint = "http://" + host + m.Request.Path
+			endpoint = base + m.Request.Path
 		}
 		var b strings.Builder
 		b.WriteString("curl " + shellQuote(endpoint))
@@ -518,10 +518,9 @@ func (v *callView) commands(host string) {
 	}
 }
 
-// endpointOf returns the URL of the endpoint that offers only the given server. host is the address of
-// Dragoman.
-func endpointOf(host, server string) string {
-	return "http://" + host + "/s/" + url.PathEscape(server) + "/mcp"
+// endpointOf returns the URL of the endpoint that offers only the given server; see [admin.Base].
+func endpointOf(base, server string) string {
+	return base + "/s/" + url.PathEscape(server) + "/mcp"
 }
 
 // shellQuote quotes text as one word for a POSIX shell.

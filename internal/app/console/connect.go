@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/dragoman-mcp/dragoman/internal/app/admin"
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
@@ -92,7 +93,7 @@ func (p *connectPage) view(r *http.Request) (*View, error) {
 	if _, known := clientfile.ByID(v.Client); !known {
 		v.Client = "claude-code"
 	}
-	base := "http://" + r.Host
+	base := admin.Base(r)
 	for _, x := range clientfile.Clients() {
 		s, err := p.setupOf(x, base, v.Server)
 		if err != nil {

@@ -166,7 +166,7 @@ func (p *runPages) view(r *http.Request, failed *questionView, status int) (*Vie
 		v.Sent = messageOf(formatted(x.Arguments), r.URL.Query().Get("all") != "", "?all=1#sent")
 		v.Sent.Size = bytesText(len(x.Arguments))
 	}
-	v.commands(r.Host)
+	v.commands(admin.Base(r))
 	return &View{Title: "Run of " + excerpt.Line(x.Name, 80), Crumbs: crumbs, Data: v, Moving: !v.Over(), Status: status}, nil
 }
 
@@ -268,10 +268,9 @@ func questionOf(q admin.Question) *questionView {
 	return v
 }
 
-// commands sets the shell commands with which a user can repeat the run. host is the address of
-// Dragoman.
-func (v *runView) commands(host string) {
-	endpoint := endpointOf(host, v.Server)
+// commands sets the shell commands with which a user can repeat the run; see [admin.Base].
+func (v *runView) commands(base string) {
+	endpoint := endpointOf(base, v.Server)
 	params := jsonrpc.AppendQuote([]byte(`{"name":`), v.Name)
 	switch v.What {
 	case "resource":

@@ -289,7 +289,7 @@ func (p *serverPages) server(r *http.Request) (*View, error) {
 	}
 	for _, e := range statusOf(r).Endpoints {
 		if e.Server == s.Name {
-			v.Endpoint = "http://" + r.Host + e.Path
+			v.Endpoint = admin.Base(r) + e.Path
 		}
 	}
 	if p.config != nil {

@@ -279,7 +279,7 @@ func (p *toolPages) toolWith(r *http.Request, run *runForm, status int) (*View, 
 				e.Why, e.Rule = h.Why, h.Rule
 			}
 		}
-		e.URL = "http://" + r.Host + e.URL
+		e.URL = admin.Base(r) + e.URL
 		v.Endpoints = append(v.Endpoints, e)
 	}
 	if v.Run = run; run == nil {

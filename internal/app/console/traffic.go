@@ -126,13 +126,17 @@ func newTraffic(demo ...string) *traffic {
 	return t
 }
 
-// tap subscribes to the events of p, which may be nil. It calls changed after each event. stop ends
-// the subscription.
+// tap subscribes to the events of p, which may be nil, and passes on those of the project default: the pages show
+// no other, and not everybody who sees them may know what is in another. It calls changed after each event.
+// stop ends the subscription.
 func (t *traffic) tap(p *event.Publisher, changed func()) (stop func()) {
 	if p == nil {
 		return func() {}
 	}
 	return p.Tap(event.Of(event.Call, event.Loss, event.Handshake, event.Lifecycle, event.Refusal, event.ServerRequest, event.Rename, event.Changed, event.Reload), func(e event.Event) {
+		if e.Project != event.DefaultProject {
+			return
+		}
 		t.note(&e)
 		changed()
 	})

@@ -30,10 +30,15 @@ func TestTraffic(t *testing.T) {
 			call(p, "Cursor", "1", mcp.R20250618, "files", mcp.R20260728, outcome, uint64(i+1))
 		}
 		call(p, "Cursor", "1", mcp.R20250618, "", mcp.Unknown, event.Refused, 11)
+		p.Publish(event.Event{Kind: event.Call, Project: "shop", Method: "tools/call", Server: "orders", Outcome: event.OK, Call: 12, Client: &mcp.ClientInfo{Info: []byte(`{"name":"shopper"}`)}})
+		p.Publish(event.Event{Kind: event.Loss, Project: "shop", Server: "orders", Name: "image"})
 		s := tr.sums(time.Now(), nil)
 		c := s.Clients[0]
 		if len(s.Clients) != 1 || c.Title() != "Cursor 1" || c.Transport() != "HTTP" || c.Calls != 11 || c.Failed != 2 || c.Through != 10 || c.All != 11 || c.Servers[0] != (nameCount{"files", 10}) {
 			t.Errorf("%+v", c)
+		}
+		if len(s.Servers) != 1 || len(s.Losses) != 0 {
+			t.Errorf("something of another project is shown: %+v %+v", s.Servers, s.Losses)
 		}
 		if n := s.Servers["files"]; n.Calls != 10 || n.Failed != 1 {
 			t.Errorf("%+v", n)
