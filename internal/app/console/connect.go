@@ -16,6 +16,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/setup/clientfile"
+	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
 
 // connectView has the values of the page that explains how to connect a client.
@@ -25,6 +26,7 @@ type connectView struct {
 	Server  string // the server that the client will use; "" for all servers
 	Client  string // the ID of the client whose setup the page shows open
 	Others  []Crumb
+	Keyed   bool   // clients need an API key
 	Again   string // the link that reloads the page to check for a new client
 	Arrival arrival
 }
@@ -53,6 +55,19 @@ type arrival struct {
 type connectPage struct {
 	program, path string // see Options.Program
 	machine       clientfile.Machine
+	config        func() *config.Snapshot
+}
+
+// keyed reports whether clients need an API key at a base URL.
+func (p *connectPage) keyed(base string) bool {
+	switch c := p.config; {
+	case c == nil:
+		return false
+	case strings.HasPrefix(base, "https:"):
+		return !c().AllowUnauthenticatedNetworkAccess
+	default:
+		return c().Access.LoopbackKeys
+	}
 }
 
 func (p *connectPage) register(f *frame) {
@@ -94,6 +109,7 @@ func (p *connectPage) view(r *http.Request) (*View, error) {
 		v.Client = "claude-code"
 	}
 	base := admin.Base(r)
+	v.Keyed = p.keyed(base)
 	for _, x := range clientfile.Clients() {
 		s, err := p.setupOf(x, base, v.Server)
 		if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 	"github.com/dragoman-mcp/dragoman/internal/setup/clientfile"
+	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
 
 func init() {
@@ -143,5 +144,23 @@ func TestIsClient(t *testing.T) {
 	}
 	if len(clientWords) != len(clientfile.IDs()) {
 		t.Error("a client has no names")
+	}
+}
+
+// TestKeyed says where clients need an API key.
+func TestKeyed(t *testing.T) {
+	var c config.Snapshot
+	p := &connectPage{config: func() *config.Snapshot { return &c }}
+	const here, away = "http://127.0.0.1:7300", "https://mcp.example.com"
+	if p.keyed(here) || !p.keyed(away) {
+		t.Error("by default, only clients of other machines need a key")
+	}
+	c.Access.LoopbackKeys = true
+	if !p.keyed(here) {
+		t.Error("loopback: keys")
+	}
+	c.AllowUnauthenticatedNetworkAccess = true
+	if p.keyed(away) {
+		t.Error("everybody is let in")
 	}
 }

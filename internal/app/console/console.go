@@ -156,7 +156,7 @@ func (c *Console) subjects(o *Options) []subject {
 		&toolPages{c.frame, o.Source},
 		&addPage{c.frame, o.Add},
 		&runPages{c.frame, o.Source},
-		&connectPage{o.Program, o.Path, o.Machine},
+		&connectPage{o.Program, o.Path, o.Machine, o.Config},
 		&compatibilityPage{o.Source},
 		&eventsPage{c.states.traffic},
 		&settingsPage{o.Config, lines, o.Program},

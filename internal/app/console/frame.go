@@ -143,6 +143,7 @@ type screen struct {
 	Live    *Live
 	URL     string // the path and the query from which Dragoman computes the page's live values
 	Host    string
+	Base    string // see admin.Base
 	Say     string // the message about the user's last action; "" for none
 	CanAdd  bool   // the user can add servers here; see Options.Add
 	SayNote bool   // Say is a note that stays, and not a toast
@@ -162,7 +163,7 @@ type navItem struct {
 // show responds with a page. In a stream of live values, it computes only the live values.
 func (f *frame) show(w http.ResponseWriter, r *http.Request, p *Page) {
 	st := stateOf(r)
-	s := &screen{Page: p, Theme: themeOf(r), Now: time.Now(), URL: pageURL(r.URL), Host: r.Host, Live: st.live}
+	s := &screen{Page: p, Theme: themeOf(r), Now: time.Now(), URL: pageURL(r.URL), Host: r.Host, Base: admin.Base(r), Live: st.live}
 	s.CanAdd, s.Looks = f.adds && may(r, identity.Admin), !may(r, identity.Operator)
 	view, err := p.View(r)
 	switch {
@@ -266,7 +267,7 @@ func (f *frame) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if !errors.As(err, &e) {
 		e = &pageError{Status: http.StatusInternalServerError, Title: "The page could not be made", Text: err.Error()}
 	}
-	s := &screen{View: &View{Title: e.Title, Data: e}, Theme: themeOf(r), Now: time.Now(), URL: pageURL(r.URL), Host: r.Host, Live: &Live{}}
+	s := &screen{View: &View{Title: e.Title, Data: e}, Theme: themeOf(r), Now: time.Now(), URL: pageURL(r.URL), Host: r.Host, Base: admin.Base(r), Live: &Live{}}
 	f.fill(s, r)
 	var body bytes.Buffer
 	if pageTemplate("fail.html").ExecuteTemplate(&body, "frame", s) != nil {
