@@ -392,7 +392,7 @@ func (a *projectAPI) mayWrite(r *http.Request, name string, x *store.Project, af
 	}{
 		{x.Version == 0, event.DefaultProject, "Only an admin of the project default may add projects."},
 		{grows(old.shared, now.shared), event.DefaultProject, "Only an admin of the project default may let a project use its servers."},
-		{grows(old.machine, now.machine), name, "Only an admin of the project may add or change a command, what reads a file, or where a secret is sent."},
+		{grows(old.machine, now.machine), name, "Only an admin of the project may add a server, or change its command, its URL and headers, or what reads a file."},
 	} {
 		if err == nil && x.needed {
 			if err = a.access.May(who, x.project, identity.Admin); err != nil {
@@ -416,7 +416,7 @@ func (a *projectAPI) mayWrite(r *http.Request, name string, x *store.Project, af
 
 // powers are what in a project's text needs more than an operator.
 type powers struct {
-	machine []string // what is started or read on this machine, and with what; and where secrets are sent
+	machine []string // what is started or read on this machine, and with what; and what is connected to, and with what
 	shared  []string // the servers of default that the project uses
 }
 
@@ -453,7 +453,7 @@ func (a *projectAPI) powers(name, text, mark string) (p powers) {
 		for _, h := range x.Header {
 			headers = append(headers, h.Name+": "+h.Value.Reveal())
 		}
-		if strings.Contains(x.URL+strings.Join(headers, "\n"), mark) {
+		if x.URL != "" {
 			add("url", x.URL, headers)
 		}
 		if x.CAFile != "" {

@@ -214,7 +214,7 @@ func TestTwoPeopleChangeOneProject(t *testing.T) {
 }
 
 // TestWhoMayChangeProjects checks what who may do with which project. Nobody learns of a project in which they
-// have no role, and only an admin decides what runs on this machine.
+// have no role, and only an admin decides what runs on this machine, and what serve connects to.
 func TestWhoMayChangeProjects(t *testing.T) {
 	t.Parallel()
 	r := serving(t, demoServer(t, "notes", "legacy"))
@@ -255,25 +255,27 @@ func TestWhoMayChangeProjects(t *testing.T) {
 	}{
 		{"operator@shop", put, "shop", remote, remote + more, 200, ""},
 		{"operator@shop", put, "shop", command, command + more, 200, ""},
-		{"operator@shop", put, "shop", command, remote, 200, ""},
+		{"operator@shop", put, "shop", command, more, 200, ""},
+		{"operator@shop", put, "shop", command, remote, 403, "its URL and headers"},
+		{"operator@shop", put, "shop", remote, strings.ReplaceAll(remote, ":1/", ":2/"), 403, "its URL and headers"},
 		{"operator@shop", get, "shop", command, "", 200, ""},
-		{"operator@shop", put, "shop", remote, command, 403, "Only an admin of the project may add or change a command"},
+		{"operator@shop", put, "shop", remote, command, 403, "Only an admin of the project may add a server, or change its command"},
 		{"operator@shop", put, "shop", command, strings.ReplaceAll(command, "true", "false"), 403, "Only an admin of the project"},
 		{"operator@shop", put, "shop", command, strings.ReplaceAll(command, "one", "two"), 403, "Only an admin of the project"},
 		{"operator@shop", put, "shop", command, strings.ReplaceAll(command, "args", "env: {A: b}, args"), 403, "Only an admin of the project"},
 		{"operator@shop", put, "shop", remote, remote + "servers: {web: {caFile: /etc/passwd}}\n", 403, "Only an admin of the project"},
-		{"operator@shop", put, "shop", remote, hidden(started), 403, "Only an admin of the project may add or change a command"},
-		{"operator@shop", put, "shop", hidden(""), hidden(started), 403, "Only an admin of the project may add or change a command"},
-		{"operator@shop", put, "shop", remote, port(started), 403, "Only an admin of the project may add or change a command"},
+		{"operator@shop", put, "shop", remote, hidden(started), 403, "Only an admin of the project may add a server, or change its command"},
+		{"operator@shop", put, "shop", hidden(""), hidden(started), 403, "Only an admin of the project may add a server, or change its command"},
+		{"operator@shop", put, "shop", remote, port(started), 403, "Only an admin of the project may add a server, or change its command"},
 		{"operator@shop", put, "shop", remote, hidden("") + "use: [notes]\n", 403, "Only an admin of the project default"},
-		{"operator@shop", put, "shop", remote, hidden(""), 403, "or where a secret is sent"},
+		{"operator@shop", put, "shop", remote, hidden(""), 403, "its URL and headers"},
 		{"operator@shop", put, "shop", sent, sent + more, 200, ""},
 		{"operator@shop", put, "shop", hidden(""), hidden("") + more, 200, ""},
-		{"operator@shop", put, "shop", remote, sent, 403, "or where a secret is sent"},
-		{"operator@shop", put, "shop", sent, strings.ReplaceAll(sent, "127.0.0.1", "127.0.0.2"), 403, "or where a secret is sent"},
-		{"operator@shop", put, "shop", sent, strings.ReplaceAll(sent, "one", "two"), 403, "or where a secret is sent"},
-		{"operator@shop", put, "shop", strings.ReplaceAll(sent, "$", "$$"), sent, 403, "or where a secret is sent"},
-		{"operator@shop", put, "shop", strings.ReplaceAll(command, "$", "$$"), command, 403, "Only an admin of the project may add or change a command"},
+		{"operator@shop", put, "shop", remote, sent, 403, "its URL and headers"},
+		{"operator@shop", put, "shop", sent, strings.ReplaceAll(sent, "127.0.0.1", "127.0.0.2"), 403, "its URL and headers"},
+		{"operator@shop", put, "shop", sent, strings.ReplaceAll(sent, "one", "two"), 403, "its URL and headers"},
+		{"operator@shop", put, "shop", strings.ReplaceAll(sent, "$", "$$"), sent, 403, "its URL and headers"},
+		{"operator@shop", put, "shop", strings.ReplaceAll(command, "$", "$$"), command, 403, "Only an admin of the project may add a server, or change its command"},
 		{"admin@shop", put, "shop", remote, hidden("") + more, 200, ""},
 		{"admin@shop", put, "shop", remote, sent, 200, ""},
 		{"admin@shop", put, "shop", remote, port("") + "use: [notes]\n", 403, "Only an admin of the project default may let a project use its servers"},
