@@ -75,8 +75,9 @@ var statuses = []struct {
 	{"dragoman backup ", 1},                             // nothing is stored yet
 	{"dragoman server requirements --db postgres:", 1},  // no such database is running
 	{"dragoman secrets set github", 1},                  // nobody types a value
-	{"dragoman people role ada none", 1},                // there is no project shop
-	{"dragoman keys --url ", 2},                         // there is no key in DRAGOMAN_KEY
+	{"dragoman people role ada none --project shop", 2}, // there is no project shop
+	{"dragoman secrets set github --project shop", 2},
+	{"dragoman keys --url ", 2}, // there is no key in DRAGOMAN_KEY
 	{"dragoman keys add ci --url ", 2},
 	{"dragoman status --url ", 2},
 }
