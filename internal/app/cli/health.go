@@ -168,7 +168,7 @@ func (c *listCommand) serversOfServe(ctx context.Context) (*opened, error) {
 	}
 	all := &opened{Snapshot: &config.Snapshot{}}
 	if at != nil && at.proven && !c.direct {
-		base, status, _ := l.statusAt(ctx, "http://"+at.address, "")
+		base, status, _ := l.statusAt(ctx, at.base(), "")
 		for _, s := range status.Servers {
 			one := config.Server{Name: s.Name}
 			if _, ok := endpointOf(one, base, &status); ok {

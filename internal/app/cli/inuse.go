@@ -45,7 +45,7 @@ func (l locator) servingOn(ctx context.Context, address string) string {
 	if p.Config != "" {
 		text += " with " + clean(p.Config)
 	}
-	_, status, why := l.statusAt(ctx, "http://"+p.address, "")
+	_, status, why := l.statusAt(ctx, p.base(), "")
 	if why != "" {
 		return text + ", but " + why
 	}
