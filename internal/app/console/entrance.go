@@ -238,7 +238,7 @@ func invitationText(p *store.Person, by string) string {
 	if len(roles) > 0 {
 		text += ", as " + strings.Join(roles, " and ")
 	}
-	return text + ". This browser will be signed in for 30 days, and then the link works no more. Go on only if it was sent to you."
+	return text + ". The link works once: it signs in this browser for 30 days. Go on only if it was sent to you."
 }
 
 // serveFormer answers a request for a page of the console at the name that the console had before a
