@@ -38,7 +38,7 @@ type Options struct {
 	Local   bool   // whether the listener can be reached only from this machine
 	Closed  bool   // whether programs on this machine need the key also for what they may usually read
 	// Views reports whether the sender of a request may see the names and states of the servers in
-	// /readyz. If it is nil, everybody may who can send one.
+	// /readyz. If it is nil, nobody may.
 	Views func(*http.Request) bool
 	// PublicURL is the URL at which clients reach "/" through a reverse proxy. "" means that there
 	// is no proxy.

@@ -60,7 +60,7 @@ func (a *front) serveReady(w http.ResponseWriter, r *http.Request) {
 	}
 	out = jsonrpc.AppendQuote(append(out, `,"reason":`...), reason)
 	out = jsonrpc.AppendQuote(append(out, `,"since":`...), since.UTC().Format(time.RFC3339))
-	if a.views == nil || a.views(r) {
+	if a.views != nil && a.views(r) {
 		out = a.appendServers(append(out, `,"servers":`...), all)
 	}
 	out = append(out, "}\n"...)
