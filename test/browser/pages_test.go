@@ -358,15 +358,19 @@ func (v *visit) tabs() {
 		scrollTo(0, 0);
 		return stops.length;
 	})()`)
-	all := make([]string, 0, count+8)
-	for range count + 8 {
-		all = append(all, "Tab")
+	var bad struct{ Missed, Dull []string }
+	// A page that moves the focus while we press, such as by a late autofocus, has us begin in the middle.
+	// A second time around reaches the rest, unless Tab really doesn't get there.
+	for range 2 {
+		v.press(slices.Repeat([]string{"Tab"}, count+8)...)
+		bad = eval[struct{ Missed, Dull []string }](v.tab, `(() => {
+			const name = (e) => e.outerHTML.slice(0, 160);
+			return { missed: stops.filter((e) => !reached.has(e)).map(name), dull: [...dull].map(name) };
+		})()`)
+		if len(bad.Missed) == 0 {
+			break
+		}
 	}
-	v.press(all...)
-	bad := eval[struct{ Missed, Dull []string }](v.tab, `(() => {
-		const name = (e) => e.outerHTML.slice(0, 160);
-		return { missed: stops.filter((e) => !reached.has(e)).map(name), dull: [...dull].map(name) };
-	})()`)
 	for _, m := range bad.Missed {
 		v.t.Errorf("Tab does not reach %s", m)
 	}
