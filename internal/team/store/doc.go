@@ -1,7 +1,7 @@
 // Package store keeps what a team's dragoman must not forget, in the house's own database: an SQLite
 // file, or a schema of a PostgreSQL database. So far these are the projects that no file declares, the sealed
-// secrets, API keys, people with their roles and sessions, some values of the whole house, and the acts, which
-// say who changed what.
+// secrets, API keys, people with their roles and sessions, sign-ins at servers with what they need, some values of
+// the whole house, and the acts, which say who changed what.
 //
 // Nothing on the path of a call waits for the store. Store.Snapshot returns everything except the acts
 // as an immutable value, and costs one atomic load. A change replaces it: one of this process before

@@ -139,18 +139,7 @@ func scanKey(scan func(...any) error) (x Key, err error) {
 	}
 	x.Servers, x.Tools = lines(servers), lines(tools)
 	x.Role, _ = identity.RoleOf(role) // a role of a newer version is none
-	for _, m := range []struct {
-		text string
-		into *time.Time
-	}{{oldUntil, &x.OldUntil}, {until, &x.Until}, {made, &x.Made}} {
-		if m.text == "" {
-			continue
-		}
-		if *m.into, err = moment(m.text); err != nil {
-			return x, err
-		}
-	}
-	return x, nil
+	return x, moments(oldUntil, &x.OldUntil, until, &x.Until, made, &x.Made)
 }
 
 // textOf returns a time as the database has it. "" is the zero time.

@@ -127,6 +127,9 @@ func (t *Tx) RemovePerson(id string) (bool, error) {
 	if _, err := t.revokeKeys("owner", PersonSubject+id); err != nil {
 		return false, err
 	}
+	if err := t.removeCredentials("subject", PersonSubject+id); err != nil {
+		return false, err
+	}
 	for _, q := range []string{"DELETE FROM roles WHERE person = ?", "DELETE FROM people WHERE id = ?"} {
 		if err := t.t.Exec(q, id); err != nil {
 			return false, err

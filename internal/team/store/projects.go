@@ -93,7 +93,8 @@ func (t *Tx) RemoveProject(name string, known int64, keep bool) (gone Gone, remo
 	return gone, true, t.did("removed", projectKind, name)
 }
 
-// endAllOf revokes the keys of a project, and removes its secrets and everybody's roles in it.
+// endAllOf revokes the keys of a project, removes its secrets and everybody's roles in it, and signs everybody out of its
+// servers.
 func (t *Tx) endAllOf(project string) (gone Gone, err error) {
 	keys, err := t.revokeKeys("project", project)
 	if err != nil {
@@ -107,6 +108,9 @@ func (t *Tx) endAllOf(project string) (gone Gone, err error) {
 		if _, err := t.RemoveSecret(project, name); err != nil {
 			return gone, err
 		}
+	}
+	if err := t.removeCredentials("project", project); err != nil {
+		return gone, err
 	}
 	people, err := sqldb.All(t.t, scanText, "SELECT person FROM roles WHERE project = ? ORDER BY person", project)
 	if err != nil {

@@ -85,6 +85,34 @@ func (s *Safe) Begin(ctx context.Context, actor, name string, value []byte) erro
 	})
 }
 
+// Replace seals a value of the house and keeps it in the place of another one, which was read as sealed. If
+// that one is no longer there, nothing happens.
+func (s *Safe) Replace(ctx context.Context, actor, name string, was, value []byte) error {
+	return s.seal(ctx, actor, ofHouse, name, value, func(t *Tx, sealed []byte) error {
+		if have, err := t.House(name); err != nil || !bytes.Equal(have, was) {
+			return err
+		}
+		return t.SetHouse(name, sealed)
+	})
+}
+
+// Sealable is a row with a value that the vault seals for the rest of it: a *Credential, a *Registration or a
+// *Flow.
+type Sealable interface{ sealedFor() string }
+
+// ofSignIn is the owner of what is sealed for a Sealable. No project has this name: it has a slash.
+const ofSignIn = "/sign-in"
+
+// Keep seals a value for a row, and keeps it in a transaction.
+func (s *Safe) Keep(ctx context.Context, actor string, row Sealable, value []byte, keep func(t *Tx, sealed []byte) error) error {
+	return s.seal(ctx, actor, ofSignIn, row.sealedFor(), value, keep)
+}
+
+// Reveal opens what Keep has sealed for a row of the snapshot.
+func (s *Safe) Reveal(ctx context.Context, row Sealable, sealed []byte) (vault.Secret, error) {
+	return s.open(ctx, s.store.Snapshot(), ofSignIn, row.sealedFor(), sealed)
+}
+
 // seal seals a value and keeps it in a transaction that also finds, or notes, which key has sealed it.
 func (s *Safe) seal(ctx context.Context, actor, owner, name string, value []byte, keep func(t *Tx, sealed []byte) error) error {
 	inForce := s.store.Snapshot().House(fingerprint)
@@ -170,5 +198,46 @@ func (t *Tx) reseal(r *vault.Rotation) (n int, err error) {
 			return 0, err
 		}
 	}
-	return len(house) + len(list), err
+	if err != nil {
+		return 0, err
+	}
+	more, err := t.resealSignIns(r)
+	return len(house) + len(list) + more, err
+}
+
+// resealSignIns seals again what belongs to sign-ins, and leaves the rest of each row as it is. A credential keeps
+// its generation, since its tokens are the same.
+func (t *Tx) resealSignIns(r *vault.Rotation) (n int, err error) {
+	again := func(kind string, row Sealable, id string, sealed []byte) error {
+		fresh, err := r.Reseal(ofSignIn, row.sealedFor(), sealed)
+		if err != nil {
+			return fmt.Errorf("a %s of a sign-in: %w", kind, err)
+		}
+		n++
+		if err := t.t.Exec("UPDATE "+kind+"s SET sealed = ? WHERE id = ?", fresh, id); err != nil {
+			return err
+		}
+		return t.changed("sealed", kind, id)
+	}
+	credentials, err := allCredentials(t.t)
+	for i := 0; i < len(credentials) && err == nil; i++ {
+		x := &credentials[i]
+		err = again(credentialKind, x, x.sealedFor(), x.Sealed)
+	}
+	if err != nil {
+		return 0, err
+	}
+	registrations, err := allRegistrations(t.t)
+	for i := 0; i < len(registrations) && err == nil; i++ {
+		x := &registrations[i]
+		err = again(registrationKind, x, x.sealedFor(), x.Sealed)
+	}
+	if err != nil {
+		return 0, err
+	}
+	flows, err := allFlows(t.t)
+	for i := 0; i < len(flows) && err == nil; i++ {
+		err = again(flowKind, &flows[i], flows[i].ID, flows[i].Sealed)
+	}
+	return n, err
 }

@@ -19,6 +19,10 @@ type Snapshot struct {
 	people   map[string]Person
 	sessions map[string]Session
 	projects map[string]Project
+
+	credentials   map[SignIn][]Credential
+	registrations map[string]Registration // by what they are sealed for
+	flows         map[SignIn]Flow
 }
 
 // Replaced returns a channel that is closed when the store has a newer snapshot.
@@ -36,6 +40,9 @@ var kinds = [...]struct {
 	{personKind, readPeople},
 	{sessionKind, readSessions},
 	{projectKind, readProjects},
+	{credentialKind, readCredentials},
+	{registrationKind, readRegistrations},
+	{flowKind, readFlows},
 }
 
 // next returns the snapshot that follows s, or nil if nothing has changed. Kinds of which nothing has

@@ -1,0 +1,236 @@
+package store
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/team/sqldb"
+)
+
+const (
+	flowKind         = "flow"
+	registrationKind = "registration"
+)
+
+// Flow is a sign-in that is under way. It's in the store, and not in a process, so that whichever process hears
+// of the person's consent can finish it.
+type Flow struct {
+	ID string // made from the state, which only the issuer and the browser know
+	SignIn
+	Sealed []byte // what is needed to finish the flow, sealed for all of the above
+
+	Began   time.Time // set by the store
+	Until   time.Time
+	Opened  time.Time // when a browser was opened for it
+	Taken   time.Time // when somebody began to finish it
+	Outcome string    // why it has failed, for people
+}
+
+// sealedFor implements Sealable.
+func (x *Flow) sealedFor() string { return idOf(flowKind, x.ID, x.Project, x.Server, x.Subject) }
+
+// Open reports whether a person may still finish the flow.
+func (x *Flow) Open(now time.Time) bool { return x.Outcome == "" && now.Before(x.Until) }
+
+// Flow returns the flow of a sign-in, and whether there is one. It may have ended.
+func (s *Snapshot) Flow(of SignIn) (Flow, bool) {
+	x, ok := s.flows[of]
+	return x, ok
+}
+
+// FlowWith returns the flow with an id, and whether there is one. It may have ended.
+func (s *Snapshot) FlowWith(id string) (Flow, bool) {
+	for _, x := range s.flows {
+		if x.ID == id {
+			return x, true
+		}
+	}
+	return Flow{}, false
+}
+
+// Flows returns all flows, also those that have ended, in the order in which they began.
+func (s *Snapshot) Flows() []Flow {
+	return slices.SortedFunc(maps.Values(s.flows), func(a, b Flow) int { return a.Began.Compare(b.Began) })
+}
+
+// BeginFlow adds a flow, unless one is under way for the same sign-in, and reports whether it did. It forgets
+// those whose time is over.
+func (t *Tx) BeginFlow(x Flow, now time.Time) (bool, error) {
+	list, err := allFlows(t.t)
+	if err != nil {
+		return false, err
+	}
+	for _, y := range list {
+		if y.SignIn == x.SignIn && y.Open(now) {
+			return false, nil
+		}
+		if y.SignIn == x.SignIn || !now.Before(y.Until) {
+			if err := t.t.Exec("DELETE FROM flows WHERE id = ?", y.ID); err != nil {
+				return false, err
+			}
+		}
+	}
+	err = t.t.Exec("INSERT INTO flows ("+flowColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, '', '', '')", x.ID, x.Project, x.Server, x.Subject, x.Sealed, t.t.Now, textOf(x.Until))
+	if err != nil {
+		return false, err
+	}
+	return true, t.changed("began", flowKind, x.name())
+}
+
+// OpenFlow notes that a browser is about to be opened for a flow, and reports whether it may. It may not if
+// that was noted before, if the flow has ended, or if a browser has been opened for another one since
+// a time, and that one is still under way: people get one page after the other.
+func (t *Tx) OpenFlow(id string, now, since time.Time) (bool, error) {
+	list, err := allFlows(t.t)
+	if err != nil {
+		return false, err
+	}
+	may := false
+	for _, y := range list {
+		switch {
+		case !y.Open(now):
+		case y.ID == id:
+			may = y.Opened.IsZero()
+		case y.Opened.After(since):
+			return false, nil
+		}
+	}
+	if !may {
+		return false, nil
+	}
+	if err := t.t.Exec("UPDATE flows SET opened = ? WHERE id = ?", textOf(now), id); err != nil {
+		return false, err
+	}
+	return true, t.changed("opened", flowKind, id)
+}
+
+// TakeFlow notes that somebody finishes a flow, and reports whether they may: once, and only while it's
+// open. It reads the flow as the transaction finds it.
+func (t *Tx) TakeFlow(id string, now time.Time) (x Flow, ok bool, err error) {
+	list, err := allFlows(t.t)
+	i := slices.IndexFunc(list, func(y Flow) bool { return y.ID == id })
+	if err != nil || i < 0 {
+		return x, false, err
+	}
+	if x = list[i]; !x.Open(now) || !x.Taken.IsZero() {
+		return x, false, nil
+	}
+	if err := t.t.Exec("UPDATE flows SET taken = ? WHERE id = ?", textOf(now), id); err != nil {
+		return x, false, err
+	}
+	return x, true, t.changed("taken", flowKind, id)
+}
+
+// EndFlow ends a flow: with the reason for which it has failed, or with "" if it has done its work, and then
+// it's forgotten. It reports whether there was one.
+func (t *Tx) EndFlow(id, outcome string) (bool, error) {
+	n, err := t.t.Count("FROM flows WHERE id = ?", id)
+	if n == 0 || err != nil {
+		return false, err
+	}
+	if outcome == "" {
+		err = t.t.Exec("DELETE FROM flows WHERE id = ?", id)
+	} else {
+		err = t.t.Exec("UPDATE flows SET outcome = ? WHERE id = ?", outcome, id)
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, t.changed("ended", flowKind, id)
+}
+
+const flowColumns = "id, project, server, subject, sealed, began, until, opened, taken, outcome"
+
+func readFlows(t *sqldb.Tx, into *Snapshot) error {
+	list, err := allFlows(t)
+	into.flows = make(map[SignIn]Flow, len(list))
+	for _, x := range list {
+		into.flows[x.SignIn] = x
+	}
+	return err
+}
+
+func allFlows(t *sqldb.Tx) ([]Flow, error) {
+	return sqldb.All(t, func(scan func(...any) error) (x Flow, err error) {
+		var began, until, opened, taken string
+		if err := scan(&x.ID, &x.Project, &x.Server, &x.Subject, &x.Sealed, &began, &until, &opened, &taken, &x.Outcome); err != nil {
+			return x, err
+		}
+		return x, moments(began, &x.Began, until, &x.Until, opened, &x.Opened, taken, &x.Taken)
+	}, "SELECT "+flowColumns+" FROM flows ORDER BY began")
+}
+
+// Registration is a client that we have registered at an issuer.
+type Registration struct {
+	Issuer, Redirect, Client string
+	Sealed                   []byte    // the client, sealed for the issuer and the redirect
+	Until                    time.Time // of the client's secret; zero means that it doesn't expire
+
+	Made time.Time // set by the store
+}
+
+// sealedFor implements Sealable.
+func (x *Registration) sealedFor() string { return idOf(registrationKind, x.Issuer, x.Redirect) }
+
+// Registration returns our client at an issuer for a redirect URI, and whether there is one.
+func (s *Snapshot) Registration(issuer, redirect string) (Registration, bool) {
+	x, ok := s.registrations[idOf(registrationKind, issuer, redirect)]
+	return x, ok
+}
+
+// Registrations returns all registrations, sorted by issuer and redirect URI.
+func (s *Snapshot) Registrations() []Registration {
+	return slices.SortedFunc(maps.Values(s.registrations), func(a, b Registration) int {
+		return slices.Compare([]string{a.Issuer, a.Redirect}, []string{b.Issuer, b.Redirect})
+	})
+}
+
+// SetRegistration keeps a registration, unless there's another one for the same issuer and redirect URI than
+// the client that it's to replace, which is "" for none. It reports whether it did.
+func (t *Tx) SetRegistration(x Registration, replaces string) (bool, error) {
+	has, err := sqldb.All(t.t, scanText, "SELECT client FROM registrations WHERE id = ?", x.sealedFor())
+	if err != nil || len(has) > 0 && has[0] != replaces {
+		return false, err
+	}
+	err = t.t.Exec("INSERT INTO registrations (id, issuer, redirect, client, sealed, until, made) VALUES (?, ?, ?, ?, ?, ?, ?) "+
+		"ON CONFLICT (id) DO UPDATE SET client = excluded.client, sealed = excluded.sealed, until = excluded.until, made = excluded.made",
+		x.sealedFor(), x.Issuer, x.Redirect, x.Client, x.Sealed, textOf(x.Until), t.t.Now)
+	if err != nil {
+		return false, err
+	}
+	return true, t.did("made", registrationKind, x.Issuer)
+}
+
+// RemoveRegistration forgets a client that the issuer no longer knows. If another one has replaced it
+// meanwhile, that one stays.
+func (t *Tx) RemoveRegistration(x Registration) error {
+	const where = "FROM registrations WHERE id = ? AND client = ?"
+	n, err := t.t.Count(where, x.sealedFor(), x.Client)
+	if n == 0 || err != nil {
+		return err
+	}
+	if err := t.t.Exec("DELETE "+where, x.sealedFor(), x.Client); err != nil {
+		return err
+	}
+	return t.did("removed", registrationKind, x.Issuer)
+}
+
+func readRegistrations(t *sqldb.Tx, into *Snapshot) error {
+	list, err := allRegistrations(t)
+	into.registrations = make(map[string]Registration, len(list))
+	for _, x := range list {
+		into.registrations[x.sealedFor()] = x
+	}
+	return err
+}
+
+func allRegistrations(t *sqldb.Tx) ([]Registration, error) {
+	return sqldb.All(t, func(scan func(...any) error) (x Registration, err error) {
+		var until, made string
+		if err := scan(&x.Issuer, &x.Redirect, &x.Client, &x.Sealed, &until, &made); err != nil {
+			return x, err
+		}
+		return x, moments(until, &x.Until, made, &x.Made)
+	}, "SELECT issuer, redirect, client, sealed, until, made FROM registrations")
+}
