@@ -64,8 +64,11 @@ func (a Audience) capabilities() (names []string) {
 type knownAudience struct {
 	Audience
 	scopes map[string]string // by server; only those that are not ""
-	facts  *mcp.ClientInfo   // the client information with which the catalog reads lists; never nil
-	signed *mcp.ClientInfo   // the same for the servers in scopes: the information of one of the clients, with its principal
+	// open is the audience at the servers where the clients have no credentials of their own. Others have
+	// it too, so such a server is read once however many people there are.
+	open   Audience
+	facts  *mcp.ClientInfo // the client information with which the catalog reads lists; never nil
+	signed *mcp.ClientInfo // the same for the servers in scopes: the information of one of the clients, with its principal
 	// Catalog.mu guards the following fields.
 	party string // the party of the first client of the audience; see mcp.ClientInfo.Party
 	used  time.Time
@@ -77,13 +80,21 @@ type knownAudience struct {
 var everybody = &knownAudience{facts: &mcp.ClientInfo{}}
 
 // at returns the audience of the clients at one server.
-func (a *knownAudience) at(server string) Audience { return Audience{a.caps, a.scopes[server]} }
+func (a *knownAudience) at(server string) Audience {
+	if scope := a.scopes[server]; scope != "" {
+		return Audience{a.caps, scope}
+	}
+	return a.open
+}
 
 // factsAt returns the client information with which the catalog reads the lists of a server. It names a
 // principal only where that one's credentials matter, since others see the lists of the scope "" too.
 func (a *knownAudience) factsAt(server string) *mcp.ClientInfo {
-	if a.scopes[server] != "" {
+	switch {
+	case a.scopes[server] != "":
 		return a.signed
+	case a.open == Audience{}:
+		return everybody.facts // there was no room for the capabilities
 	}
 	return a.facts
 }
@@ -101,10 +112,10 @@ const (
 	maxAudiences        = 16 // of clients with the same credentials
 	maxAudiencesOfParty = 4
 	audienceRest        = time.Minute // how long an audience must be unused before a new audience may replace it
-	// maxSigned is the maximum number of audiences of clients with credentials of their own. At this
-	// limit, the one that was unused for the longest time is replaced at once: nobody else's lists
-	// would do.
-	maxSigned = 256
+	// maxScopes is the maximum number of people with credentials of their own, or of groups that share
+	// some, whose lists are kept. At this limit, those that were unused for the longest time make room at
+	// once: nobody else's lists would do.
+	maxScopes = 1000
 )
 
 // scopes returns the credential scopes of a client by server, without those that are "". key names
@@ -155,15 +166,22 @@ func (c *Catalog) audienceLocked(key Audience, scopes map[string]string, f *mcp.
 	now := time.Now()
 	if a := c.audiences[key]; a != nil {
 		a.used = now
+		if open := c.audiences[a.open]; open != nil {
+			open.used = now
+		}
 		return a
+	}
+	open := key
+	if key.scope != "" {
+		open = c.openLocked(key.caps, f)
 	}
 	if key.caps != "" && !c.makeRoomLocked(key.scope, f.Party(), now) {
 		return nil
 	}
 	if key.scope != "" {
-		c.dropSignedLocked()
+		c.dropScopeLocked(key.scope)
 	}
-	a := &knownAudience{Audience: key, scopes: scopes, party: f.Party(), used: now, facts: &mcp.ClientInfo{}}
+	a := &knownAudience{Audience: key, scopes: scopes, open: open, party: f.Party(), used: now, facts: &mcp.ClientInfo{}}
 	if key.caps != "" {
 		a.facts = &mcp.ClientInfo{Revision: f.Revision, Info: f.Own().Info, Capabilities: mcp.CanonicalCapabilities(f.Capabilities)}
 	}
@@ -208,25 +226,54 @@ func (c *Catalog) makeRoomLocked(scope, who string, now time.Time) bool {
 	return true
 }
 
-// dropSignedLocked forgets an audience with credentials if there are maxSigned of them.
-func (c *Catalog) dropSignedLocked() {
-	n, oldest := 0, everybody
+// openLocked returns the audience of clients with some capabilities and without credentials of their own,
+// or the zero Audience if there is no room for it.
+func (c *Catalog) openLocked(caps string, f *mcp.ClientInfo) Audience {
+	if caps == "" {
+		return Audience{}
+	}
+	if a := c.audienceLocked(Audience{caps: caps}, nil, f); a != nil {
+		return a.Audience
+	}
+	return Audience{}
+}
+
+// dropScopeLocked makes room for the lists of a scope. If there are maxScopes others, it forgets the one
+// that was unused for the longest time.
+func (c *Catalog) dropScopeLocked(scope string) {
+	used := make(map[string]time.Time)
 	for key, a := range c.audiences {
-		if key.scope == "" {
-			continue
-		}
-		if n++; oldest == everybody || a.used.Before(oldest.used) {
-			oldest = a
+		if key.scope != "" && !a.used.Before(used[key.scope]) {
+			used[key.scope] = a.used
 		}
 	}
-	if n >= maxSigned {
-		c.forgetLocked(oldest)
+	if _, known := used[scope]; known || len(used) < maxScopes {
+		return
+	}
+	oldest := ""
+	for scope, at := range used {
+		if oldest == "" || at.Before(used[oldest]) {
+			oldest = scope
+		}
+	}
+	for key, a := range c.audiences {
+		if key.scope == oldest {
+			c.forgetLocked(a)
+		}
 	}
 }
 
-// forgetLocked removes an audience, and the lists that no other audience needs.
+// forgetLocked removes an audience, and the lists that no other audience needs. With an audience without
+// credentials go those that share its lists, so that its lists don't stay without it.
 func (c *Catalog) forgetLocked(a *knownAudience) {
 	delete(c.audiences, a.Audience)
+	if a.scope == "" {
+		for _, b := range c.audiences {
+			if b.open == a.Audience {
+				c.forgetLocked(b)
+			}
+		}
+	}
 	for key := range c.merged {
 		if key.audience == a.Audience {
 			c.dropMergedLocked(key)

@@ -3,6 +3,7 @@ package catalog
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -66,7 +67,7 @@ func TestNoRoomForSignedClients(t *testing.T) {
 		t.Errorf("nobody sees %s", got)
 	}
 	for round := range 2 {
-		for i := range maxSigned + maxAudiences {
+		for i := range maxScopes + maxAudiences {
 			who := fmt.Sprintf("p%d", i)
 			if got := toolsFor(t, c, who, ""); !strings.Contains(got, "a__of_"+who+`"`) {
 				t.Fatalf("round %d: %s sees %s", round, who, got)
@@ -79,7 +80,7 @@ func TestNoRoomForSignedClients(t *testing.T) {
 			t.Errorf("with the capabilities %s, ann sees %s", caps, got)
 		}
 	}
-	if len(c.audiences) > maxSigned || len(c.lists) > 3*maxSigned {
+	if len(c.audiences) > maxScopes+maxAudiences || len(c.lists) > 2*maxScopes+4*maxAudiences {
 		t.Errorf("the catalog keeps %d audiences and %d lists", len(c.audiences), len(c.lists))
 	}
 }
@@ -101,4 +102,97 @@ func TestScopeChangesDuringAReading(t *testing.T) {
 	if got := toolsFor(t, c, "ben", ""); !strings.Contains(got, "of_team") {
 		t.Errorf("ben sees %s", got)
 	}
+}
+
+// shared is a server that knows no people. It counts how often it is read.
+type shared struct {
+	source
+	reads int
+}
+
+func (s *shared) List(_ context.Context, _ *mcp.ClientInfo, method string) ([][]byte, bool, error) {
+	if method != mcp.MethodListTools {
+		return nil, true, nil
+	}
+	s.reads++ // the catalog reads each list of this test once, so no lock is needed
+	return [][]byte{[]byte(`{"name":"all"}`)}, true, nil
+}
+
+// TestSharedServerIsReadOnce checks that a server without credentials of people is read once for each set
+// of capabilities, however many people with credentials at another server use it, and that capabilities
+// for which there is no room cost it nothing.
+func TestSharedServerIsReadOnce(t *testing.T) {
+	own := &signed{source: source{name: "a", hello: mcp.ServerInfo{Capabilities: []byte(`{"tools":{}}`)}}}
+	all := &shared{source: source{name: "b", hello: mcp.ServerInfo{Capabilities: []byte(`{"tools":{"listChanged":true}}`)}}}
+	c := &Catalog{Sources: []Source{own, all}}
+	t.Cleanup(c.Close)
+	for i := range 100 {
+		who := fmt.Sprintf("p%d", i)
+		for j := range 3 {
+			caps := fmt.Sprintf(`{"extensions":{"com.example/%d":{}}}`, 3*i+j)
+			if got := toolsFor(t, c, who, caps); !strings.Contains(got, "a__of_"+who) || !strings.Contains(got, "b__all") {
+				t.Fatalf("%s sees %s", who, got)
+			}
+		}
+	}
+	if all.reads > maxAudiences+1 {
+		t.Errorf("the shared server was read %d times", all.reads)
+	}
+}
+
+// TestUsedScopeStays checks whose lists make room for others: those of whom was away for the longest time.
+func TestUsedScopeStays(t *testing.T) {
+	_, c := newSigned(t)
+	known := func(who string) bool {
+		_, scope := c.scopes(&mcp.ClientInfo{Who: identity.Named(who)})
+		return c.knownLocked(Audience{scope: scope}) != nil
+	}
+	toolsFor(t, c, "ann", "")
+	toolsFor(t, c, "ben", "")
+	for i := range maxScopes {
+		if i == maxScopes-2 && !known("ben") {
+			t.Errorf("ben's lists are gone, with %d scopes", i+2)
+		}
+		toolsFor(t, c, fmt.Sprintf("p%d", i), "")
+		toolsFor(t, c, "ann", "")
+	}
+	if !known("ann") || known("ben") {
+		t.Errorf("the catalog knows ann: %t, and ben: %t", known("ann"), known("ben"))
+	}
+}
+
+// BenchmarkPeople lists the tools for 1,000 people without credentials of their own. Each costs no list,
+// and B/person is what stays in memory for each.
+func BenchmarkPeople(b *testing.B) {
+	const people = 1000
+	for b.Loop() {
+		b.StopTimer()
+		s := &shared{source: source{name: "b", hello: mcp.ServerInfo{Capabilities: []byte(`{"tools":{"listChanged":true}}`)}}}
+		c := &Catalog{Sources: []Source{s}}
+		list := func(i int) {
+			f := &mcp.ClientInfo{Revision: mcp.R20260728, Who: identity.Named(fmt.Sprintf("p%d", i)), Capabilities: []byte(`{"elicitation":{}}`)}
+			if _, err := c.View(f, nil).Page(b.Context(), mcp.LookupMethod(mcp.MethodListTools), jsonrpc.Value{}, false); err != nil {
+				b.Fatal(err)
+			}
+		}
+		list(0)
+		before := heap()
+		b.StartTimer()
+		for i := range people {
+			list(i)
+		}
+		b.StopTimer()
+		b.ReportMetric(max(0, float64(int64(heap()-before)))/people, "B/person")
+		b.ReportMetric(float64(len(c.lists)), "lists")
+		c.Close()
+		b.StartTimer()
+	}
+}
+
+// heap returns the bytes that are in use.
+func heap() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
 }
