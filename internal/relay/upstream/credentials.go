@@ -47,6 +47,22 @@ func (c *core) scopeOf(f *mcp.ClientInfo) string {
 	return c.spec.Credentials.Scope(f.Who)
 }
 
+// Renewed says that a scope has got credentials, or has lost them, because somebody has signed in or out.
+// The next call of the scope opens the server without a pause, and the subscriptions of clients whose scope
+// has changed move with them. Renewed does not wait for the server.
+func (u *Upstream) Renewed(scope string) {
+	u.update(func(st *state) {
+		if l := st.pools.links[scope]; l != nil {
+			l.notBefore, l.lastErr = time.Time{}, nil
+		}
+		st.lists.tools.forget(scope)
+		if scope == "" && st.health.status.State == Broken {
+			u.healer.healLater(st, 0)
+		}
+	})
+	u.hub.rescope()
+}
+
 // signer returns the signer for the requests of a client's scope. It returns nil if the server has no
 // Credentials.
 func (d *dialer) signer(f *mcp.ClientInfo) httplink.Signer {

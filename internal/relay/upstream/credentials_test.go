@@ -388,6 +388,39 @@ func TestRefusedRenewalReachesEachCaller(t *testing.T) {
 	})
 }
 
+// TestNobodyKeepsNobodyWaiting checks that the refusal of a client that has not signed in delays none that has,
+// that the status says why, and that after its sign-in the client doesn't wait either.
+func TestNobodyKeepsNobodyWaiting(t *testing.T) {
+	overEachTransport(t, func(t *testing.T, b *bouncer, spec Spec) {
+		p := &purse{renew: func(_ context.Context, scope string, _ []string) error { return signedOut{"x" + scope} }}
+		spec.Credentials = p
+		u := New(spec, Options{})
+		defer u.Close(t.Context())
+		b.expire("-1", "ben-1")
+		for _, who := range []string{"", "ben"} {
+			if _, err := callAs(t, u, who, "no"+who); err == nil || !strings.Contains(err.Error(), "x"+who+" must sign in") {
+				t.Errorf("%q: %v", who, err)
+			}
+		}
+		if st := u.Status(); st.State != Broken || !strings.Contains(st.Reason, "x must sign in") {
+			t.Errorf("the server is %s: %s", st.State, st.Reason)
+		}
+		if got, err := callAs(t, u, "ann", "yes"); err != nil || got != "ann-1" {
+			t.Errorf("ann: %q, %v", got, err)
+		}
+		if st := u.Status(); st.State != Ready {
+			t.Errorf("the server is %s: %s", st.State, st.Reason)
+		}
+		p.mu.Lock()
+		p.generation["ben"] = 1
+		p.mu.Unlock()
+		u.Renewed("ben")
+		if got, err := callAs(t, u, "ben", "after"); err != nil || got != "ben-2" {
+			t.Errorf("ben, after the sign-in: %q, %v", got, err)
+		}
+	})
+}
+
 // TestRenewalOutlivesTheFirstCaller checks that the caller that was refused first may leave: the others
 // still get the result.
 func TestRenewalOutlivesTheFirstCaller(t *testing.T) {

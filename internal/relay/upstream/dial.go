@@ -38,7 +38,7 @@ type dialer struct {
 	}
 	lister interface {
 		paramsOf(ctx context.Context, f *mcp.ClientInfo, tool string) ([]mirror.Param, bool, error)
-		forgetTools()
+		forgetTools(scope string)
 	}
 	watchdog interface{ checkSoon(*session) }
 

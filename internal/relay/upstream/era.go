@@ -143,7 +143,7 @@ func (d *dialer) checkEra(s *session, l *eraCheck) {
 	}
 	if l.changed {
 		d.opts.Log.Info("server has changed its era (legacy or modern)", "server", d.spec.Name)
-		d.lister.forgetTools()
+		d.lister.forgetTools("")
 		if d.opts.Changed != nil {
 			d.opts.Changed("")
 		}

@@ -148,8 +148,20 @@ func (h *healer) opening(st *state, alone bool) {
 }
 
 // scopeRefused records that an open has failed only because the server refused the credentials of one
-// scope. Other scopes can still open the server, so it's not Broken.
-func (h *healer) scopeRefused(st *state) {
+// scope. Other scopes can still open the server, so it's not Broken, unless nobody has signed in yet: then
+// the operators have to see why it has no session.
+func (h *healer) scopeRefused(st *state, scope string, why *failure.Failure) {
+	if scope == "" && !st.pools.hasSession() && !st.ops.closed {
+		again := st.health.fault.same(why)
+		pause := st.health.fail(0)
+		st.health.setFault(why)
+		st.health.setFailed(Broken, why)
+		h.healLater(st, pause)
+		if !again {
+			st.log(slog.LevelWarn, "server could not be opened", append(why.Attrs(), "attempt", st.health.backoff.Failures(), "retry_after", shownPause(pause))...)
+		}
+		return
+	}
 	if st.health.status.State == Starting {
 		st.health.setState(Idle, "")
 		if len(st.pools.all()) > 0 {

@@ -136,7 +136,7 @@ func (l *Lease) send(ctx context.Context, a *mcp.Attempt, k mcp.Caller) (*mcp.Re
 	if err == nil && u.missesHeader(s, a, reply) {
 		// The tool's schema has changed since Dragoman read the tool list. Read the list again
 		// and repeat the call (2026-07-28 §Streamable HTTP, "Client Behavior").
-		u.lister.forgetTools()
+		u.lister.forgetTools("")
 		reply, err = s.server.Call(ctx, a, k)
 	}
 	if err != nil {

@@ -104,11 +104,12 @@ func (b *broker) endIdleLink(s *session) {
 }
 
 // refusedScope handles a failed open in the scope of p. If err says that the server refused
-// the credentials of the scope, it starts a back-off for this scope and returns true.
+// the credentials of the scope, it starts a back-off for this scope and returns true. The scope "" is one
+// like the others if there are Credentials: those who have signed in don't wait for those who haven't.
 func (b *broker) refusedScope(st *state, p *pool, f *mcp.ClientInfo, err error) bool {
 	var e *handshake.Error
 	refused := errors.As(err, &e) && e.Cause == handshake.CauseAuth || errors.Is(err, transport.ErrCredentials)
-	if p.scope == "" || !refused {
+	if b.spec.Credentials == nil || !refused {
 		return false
 	}
 	l := st.pools.link(p.scope, f)

@@ -223,7 +223,7 @@ func (h *hub) superseded(on *link, l *listening) bool {
 // listsMayHaveChanged forgets the tools, and reports that any list may have changed. If the server
 // has no session, the next open reports it.
 func (h *hub) listsMayHaveChanged() {
-	h.lister.forgetTools()
+	h.lister.forgetTools("")
 	if h.opts.Changed != nil && get(h.core, func(st *state) bool { return st.pools.hasSession() }) {
 		h.opts.Changed("")
 	}
@@ -319,7 +319,7 @@ func (s *listenCaller) Ask(context.Context, *jsonrpc.Message) (*jsonrpc.Message,
 func (h *hub) deliverModern(on *link, m *jsonrpc.Message, only uint64) {
 	kind := changedList(m.Method)
 	if kind == "tools" {
-		h.lister.forgetTools()
+		h.lister.forgetTools(on.scope)
 	}
 	var to []*Subscriber
 	h.update(func(st *state) {

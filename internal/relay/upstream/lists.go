@@ -30,8 +30,8 @@ type lister struct {
 
 // listState is the state of the lister.
 type listState struct {
-	tools   map[string]*toolSpecs // the cached tools; lister.audienceKey returns the keys
-	leftOut leftOut               // items that clients do not see
+	tools   byAudience[*toolSpecs] // the cached tools
+	leftOut leftOut                // items that clients do not see
 }
 
 // maxPages bounds the pages of one list, and maxListBytes bounds their total length.
@@ -224,10 +224,11 @@ type toolSpecs struct {
 	tasks   map[string]mcp.TaskSupport // contains only the tools that support tasks
 }
 
-// forgetTools removes the stored information about the tools, for all clients.
-func (l *lister) forgetTools() {
+// forgetTools removes the stored information about the tools for the clients of a scope. For the scope "",
+// it does so for all clients.
+func (l *lister) forgetTools(scope string) {
 	l.update(func(st *state) {
-		st.lists.tools = nil
+		st.lists.tools.forget(scope)
 	})
 }
 
@@ -254,7 +255,7 @@ func (l *lister) lookUpTool(ctx context.Context, f *mcp.ClientInfo, via *session
 	var all, mine *toolSpecs
 	l.update(func(st *state) {
 		own = l.audienceKey(st, f, scope)
-		all, mine = st.lists.tools[""], st.lists.tools[own]
+		all, mine = st.lists.tools.get(""), st.lists.tools.get(own)
 	})
 	scoped := scope != ""
 	if scoped {
@@ -292,9 +293,6 @@ func (l *lister) audienceKey(st *state, f *mcp.ClientInfo, scope string) string 
 	return caps
 }
 
-// maxToolSpecs bounds the cached tool lists. If the bound is reached, the cache is emptied.
-const maxToolSpecs = 16
-
 // toolsOf returns the cached tools for clients with the capabilities of f, which may be nil. If
 // they are not cached, toolsOf reads them through the session via, which the caller must have
 // acquired. If via is nil, toolsOf acquires a session. It returns nil if ctx ends before the tools
@@ -303,15 +301,12 @@ func (l *lister) toolsOf(ctx context.Context, f *mcp.ClientInfo, via *session) *
 	scope := l.scopeOf(f)
 	t := get(l.core, func(st *state) *toolSpecs {
 		key := l.audienceKey(st, f, scope)
-		t := st.lists.tools[key]
+		t := st.lists.tools.get(key)
 		if t != nil || st.ops.closed {
 			return t
 		}
 		t = &toolSpecs{done: make(chan struct{})}
-		if st.lists.tools == nil || len(st.lists.tools) >= maxToolSpecs {
-			st.lists.tools = make(map[string]*toolSpecs)
-		}
-		st.lists.tools[key] = t
+		st.lists.tools.put(key, t)
 		f := f.Own()
 		if via != nil {
 			via.users++ // the caller may release the session before the list is read
@@ -345,8 +340,8 @@ func (l *lister) loadTools(ctx context.Context, f *mcp.ClientInfo, via *session,
 	if err != nil {
 		l.opts.Log.Debug("tools could not be read", "server", l.spec.Name, "cause", err.Error())
 		l.update(func(st *state) {
-			if st.lists.tools[key] == t {
-				delete(st.lists.tools, key)
+			if st.lists.tools.get(key) == t {
+				delete(st.lists.tools.all, key)
 			}
 		})
 		return

@@ -142,7 +142,7 @@ func (b *broker) openFailed(st *state, o *opening, r openResult) {
 	case !b.refusedScope(st, o.pool, o.client, r.err):
 		b.healer.openFailed(st, r.err, r.why)
 	default:
-		b.healer.scopeRefused(st)
+		b.healer.scopeRefused(st, o.pool.scope, r.why)
 	}
 	o.err = r.err
 }

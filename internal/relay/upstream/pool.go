@@ -24,7 +24,7 @@ type broker struct {
 		ready(*state, *session)
 		openFailed(*state, error, *failure.Failure)
 		healLater(*state, time.Duration)
-		scopeRefused(*state)
+		scopeRefused(st *state, scope string, why *failure.Failure)
 		sessionEnded(*state, *session, *failure.Failure) (pause time.Duration)
 		explainEnd(s *session, before, now *failure.Failure, pause time.Duration)
 	}

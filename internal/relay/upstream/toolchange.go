@@ -25,7 +25,7 @@ import (
 // toolMemory remembers hashes of a server's tools. The zero value is ready to use.
 type toolMemory struct {
 	mu    sync.Mutex
-	lists map[string]*toolList // the keys are those of listState.tools, with the era of the client
+	lists byAudience[*toolList] // the keys begin with the era of the client
 	// logged contains the last state of each tool that a change was reported for, so that a change is
 	// reported once, and not once for each list. The zero toolHash says that the tool was removed.
 	logged map[string]toolHash
@@ -59,7 +59,6 @@ var toolParts = [...]string{"title", "description", "inputSchema", "outputSchema
 // These constants bound a toolMemory and the changes in one event.
 const (
 	maxKnownTools   = 10_000 // in one list
-	maxKnownLists   = maxToolSpecs
 	maxShownChanges = 5
 )
 
@@ -109,13 +108,10 @@ func (l *lister) seeReply(f *mcp.ClientInfo, began time.Time, a *mcp.Attempt, re
 func (m *toolMemory) compare(key string, began time.Time, tools [][]byte, whole bool) *event.ListChange {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	l := m.lists[key]
+	l := m.lists.get(key)
 	if l == nil {
-		if m.lists == nil || len(m.lists) >= maxKnownLists {
-			m.lists = make(map[string]*toolList)
-		}
 		l = &toolList{tools: make(map[string]*knownTool, len(tools))}
-		m.lists[key] = l
+		m.lists.put(key, l)
 	}
 	if began.Before(l.asOf) {
 		return nil // the list is older than the one that was compared last

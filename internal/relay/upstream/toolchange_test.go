@@ -114,11 +114,11 @@ func TestToolMemoryIsBounded(t *testing.T) {
 	for key := range 100 {
 		m.compare(fmt.Sprint(key), time.Time{}, nil, true)
 	}
-	if n := len(m.lists); n > maxKnownLists {
+	if n := len(m.lists.all); n > maxToolSpecs {
 		t.Errorf("%d lists are remembered", n)
 	}
-	for _, l := range m.lists {
-		if len(l.tools) > 2*maxKnownTools {
+	for _, r := range m.lists.all {
+		if l := r.value; len(l.tools) > 2*maxKnownTools {
 			t.Errorf("%d tools of one list are remembered", len(l.tools))
 		}
 	}

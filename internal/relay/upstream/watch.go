@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -22,7 +23,7 @@ type hub struct {
 		ownPool(st *state, f *mcp.ClientInfo, scope string) *pool
 		outsideCalls(*state, *pool, *session) ([]*Subscriber, error)
 	}
-	lister   interface{ forgetTools() }
+	lister   interface{ forgetTools(scope string) }
 	watchdog interface{ checkSoon(*session) }
 }
 
@@ -78,6 +79,48 @@ func (w *Subscriber) Close() {
 			}
 		})
 	})
+}
+
+// rescope moves the subscribers whose clients have got another credential scope, because somebody has
+// signed in or out. In their new scope they watch what they watched before.
+func (h *hub) rescope() {
+	var all []*Subscriber
+	h.update(func(st *state) {
+		for _, p := range st.pools.byKey {
+			all = append(all, p.subscribers...)
+		}
+	})
+	now := make(map[*Subscriber]string, len(all))
+	for _, w := range all {
+		now[w] = h.scopeOf(w.info)
+	}
+	h.update(func(st *state) {
+		for _, w := range all {
+			if scope := now[w]; w.pool.scope != scope && !st.ops.closed && w.open() {
+				h.move(st, w, scope)
+			}
+		}
+	})
+}
+
+// open reports whether the subscriber is not closed.
+func (w *Subscriber) open() bool {
+	return w.index < len(w.pool.subscribers) && w.pool.subscribers[w.index] == w
+}
+
+func (h *hub) move(st *state, w *Subscriber, scope string) {
+	from := w.pool
+	st.pools.leave(w)
+	w.pool = h.broker.ownPool(st, w.info, scope)
+	w.index = len(w.pool.subscribers)
+	w.pool.subscribers = append(w.pool.subscribers, w)
+	h.relistenSoon(st, st.pools.links[from.scope])
+	h.relistenSoon(st, st.pools.links[scope])
+	st.pools.endForsaken(from)
+	if len(w.want.URIs) > 0 {
+		uris := slices.Collect(maps.Keys(w.want.URIs))
+		h.work.Go(func() { h.resume(w, uris) })
+	}
 }
 
 // Lists sets the lists whose changes are reported to w. Unlike Watch, Lists does not wait for the
@@ -253,7 +296,7 @@ func (c *core) ownCall(method string, params []byte, f *mcp.ClientInfo) *mcp.Att
 func (h *hub) deliverNotification(p *pool, s *session, m *jsonrpc.Message, only uint64) {
 	kind := changedList(m.Method)
 	if kind == "tools" {
-		h.lister.forgetTools()
+		h.lister.forgetTools(p.scope)
 	}
 	var modern *link
 	var to []*Subscriber
