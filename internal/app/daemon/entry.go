@@ -4,7 +4,9 @@ import (
 	"context"
 	"log/slog"
 	"net"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -94,13 +96,14 @@ var (
 )
 
 // follow keeps the gate's keys and people those of the store until ctx ends. It calls end for the seat of each key
-// that was revoked, has expired, or acts for a person who may not use it any more.
-func (e *entry) follow(ctx context.Context, s *store.Store, end func(seat string, cause error)) {
+// that was revoked, has expired, or acts for a person who may not use it any more. A key that has ended with its
+// project is refused, but its calls end as the project's do, which gives them time. inFile returns the projects
+// that the configuration file declares.
+func (e *entry) follow(ctx context.Context, s *store.Store, inFile func() []string, end func(seat string, cause error)) {
 	var ending sync.WaitGroup
 	defer ending.Wait()
 	seats, _ := e.gate.Seats(time.Now())
-	for {
-		snapshot := s.Snapshot()
+	for before, snapshot := s.Snapshot(), s.Snapshot(); ; before, snapshot = snapshot, s.Snapshot() {
 		keys, err := e.update(ctx)
 		if err != nil && ctx.Err() != nil {
 			return
@@ -118,7 +121,7 @@ func (e *entry) follow(ctx context.Context, s *store.Store, end func(seat string
 			if left[seat] {
 				why = errRoleEnded
 			}
-			if !inForce[seat] {
+			if !inForce[seat] && !endedWithProject(seat, before, snapshot, inFile) {
 				ending.Go(func() { end(seat, why) })
 			}
 		}
@@ -127,6 +130,19 @@ func (e *entry) follow(ctx context.Context, s *store.Store, end func(seat string
 			return
 		}
 	}
+}
+
+// endedWithProject reports whether a key was revoked because its project was removed from the store: homes
+// brings that to its end.
+func endedWithProject(seat string, before, now *store.Snapshot, inFile func() []string) bool {
+	id, _ := strings.CutPrefix(seat, "k:")
+	k, ok := before.Key(id)
+	if !ok {
+		return false
+	}
+	_, was := before.Project(k.Project)
+	_, is := now.Project(k.Project)
+	return was && !is && !slices.Contains(inFile(), k.Project)
 }
 
 // wait waits until a channel is closed or a time has come, of which zero never comes. It returns false if

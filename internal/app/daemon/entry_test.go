@@ -119,7 +119,7 @@ func TestTA11KeysOfAnotherProcess(t *testing.T) {
 			body = modernBody("9", "tools/call", `"name":"old__hang","arguments":{}`)
 		}
 		go func() {
-			answer, _ := r.postQuietly(body, header...)
+			answer, _ := r.postQuietly("/mcp", body, header...)
 			running <- answer
 		}()
 	}

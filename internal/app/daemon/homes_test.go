@@ -15,6 +15,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
+	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 	"github.com/dragoman-mcp/dragoman/internal/team/access"
 	"github.com/dragoman-mcp/dragoman/internal/team/store"
 )
@@ -431,4 +432,62 @@ func TestTA53_KeysOfStoreProjects(t *testing.T) {
 		t.Errorf("the key of the removed project gets %d %s", a.status, a.body)
 	}
 	calm()
+}
+
+// TestCallsOfARemovedProject removes a project of the store, and with it the key of its client, while the client's
+// calls run: they get their answers, and new ones are refused. In a project of the file with the same text, whose
+// key is revoked, they end at once. A client of a third project notices nothing.
+func TestCallsOfARemovedProject(t *testing.T) {
+	t.Parallel()
+	database := filepath.Join(t.TempDir(), "house", "dragoman.db")
+	finish := make(chan struct{})
+	web := newWeb(t, false, func(s *webServer) { s.finish = finish })
+	text := fmt.Sprintf("mcpServers: {one: {url: %q}}", web.web.URL+"/mcp")
+	s := serveSealed(t, database, "  {}\n", func(o *ServeOptions) {
+		if err := os.WriteFile(o.ConfigPath, fmt.Appendf(nil, "dragoman: {access: {loopback: keys}, projects: {desk: {%s}}}\n", text), 0o600); err != nil {
+			t.Error(err)
+		}
+		if o.Config, o.Problems = config.Load(o.ConfigPath); o.Config == nil {
+			t.Error(o.Problems)
+		}
+	})
+	other := safeAt(t, database)
+	desk := access.NewDesk(other)
+	keys, ids, answers := map[string][]string{}, map[string]string{}, map[string]chan string{}
+	for _, project := range []string{"shop", "lab", "desk"} {
+		if project != "desk" {
+			setProject(t, other, project, text)
+		}
+		keys[project], ids[project] = makeKey(t, desk, access.Wish{Name: project, Project: project, Role: identity.Caller})
+	}
+	call := func(project, tool string) string {
+		text, _ := s.postQuietly("/p/"+project+"/mcp", modernBody("9", "tools/call", `"name":"one__`+tool+`","arguments":{}`), append(modernHeader("tools/call", "one__"+tool), keys[project]...)...)
+		return text
+	}
+	for n, project := range []string{"shop", "lab", "desk"} {
+		soon(t, "the key counts in "+project, func() bool { return strings.Contains(call(project, "echo"), "content") })
+		answers[project] = make(chan string, 1)
+		go func() { answers[project] <- call(project, "hang") }()
+		soon(t, "the call runs in "+project, func() bool { return web.count("call hang") == n+1 })
+	}
+	if err := desk.Revoke(t.Context(), "local", ids["desk"]); err != nil {
+		t.Fatal(err)
+	}
+	removeProject(t, other, "shop")
+	if a := <-answers["desk"]; !strings.Contains(a, "was revoked") {
+		t.Errorf("the call with the revoked key ends with %s", a)
+	}
+	soon(t, "the project vanishes", func() bool { return s.log.count(`msg="project removed" project=shop`) == 1 })
+	if a := call("shop", "echo"); !strings.Contains(a, `"code":-32600`) {
+		t.Errorf("a new call in the removed project gets %s", a)
+	}
+	if a := call("lab", "echo"); !strings.Contains(a, "content") {
+		t.Errorf("the innocent client gets %s", a)
+	}
+	close(finish)
+	for _, project := range []string{"shop", "lab"} {
+		if a := <-answers[project]; !strings.Contains(a, "finished") {
+			t.Errorf("the running call in %s ends with %s", project, a)
+		}
+	}
 }

@@ -259,7 +259,7 @@ func (r *rig) innocents() *innocent {
 						body, header = toolCall(strconv.Itoa(n+2), server+"__echo", args), []string{"Mcp-Session-Id", session}
 					}
 					start := time.Now()
-					text, err := r.postQuietly(body, header...)
+					text, err := r.postQuietly("/mcp", body, header...)
 					took := time.Since(start)
 					if want := string(jsonrpc.AppendQuote(nil, args)); err != nil || !strings.Contains(text, `"text":`+want) {
 						i.fault(fmt.Sprintf("%s client of %s: %v %.300q", era, server, err, text))
@@ -303,10 +303,10 @@ func (i *innocent) round(t *testing.T) {
 	await(t, "the innocent clients are served", 10*time.Second, func() bool { return i.calls.Load() >= from+8 })
 }
 
-// postQuietly posts a body and reads the response. It never fails the test, so any goroutine may
+// postQuietly posts a body to a path and reads the response. It never fails the test, so any goroutine may
 // call it.
-func (r *rig) postQuietly(body string, header ...string) (string, error) {
-	req, err := http.NewRequest("POST", r.base+"/mcp", strings.NewReader(body))
+func (r *rig) postQuietly(path, body string, header ...string) (string, error) {
+	req, err := http.NewRequest("POST", r.base+path, strings.NewReader(body))
 	if err != nil {
 		return "", err
 	}

@@ -22,14 +22,15 @@ import (
 //
 //	echo   answers with its arguments
 //	count  answers with the number of calls so far in this session
-//	hang   never answers, and ends when it is cancelled
+//	hang   answers when finish is closed, and ends when it is cancelled
 //	work   sends progress and then does the same as hang
 //	fail   answers with the error in its arguments
 //
 // For every resources/read, the answer is the "resource not found" error of the server's era.
 type webServer struct {
 	modern bool
-	tools  string // if not "", the items of tools/list instead of the default
+	finish chan struct{} // nil is never closed
+	tools  string        // if not "", the items of tools/list instead of the default
 	web    *httptest.Server
 
 	mu       sync.Mutex
@@ -238,6 +239,8 @@ func (s *webServer) call(w http.ResponseWriter, r *http.Request, m *jsonrpc.Mess
 		case <-gone: // 2025-11-25 §Cancellation
 		case <-r.Context().Done(): // 2026-07-28 §Streamable HTTP, "Cancellation"
 			s.note("closed %s", m.ID)
+		case <-s.finish:
+			text("finished")
 		}
 	default:
 		sayWeb(w, 200, webError(m, jsonrpc.CodeInvalidParams, ""))
