@@ -45,12 +45,13 @@ func (a *Access) NameOf(who *identity.Principal) string {
 
 // Invited returns the person whose invitation has a token, and who invites: the name of a person, or a subject.
 // It does not use up the invitation.
-func (a *Access) Invited(token string) (p store.Person, by string, ok bool) {
+func (a *Access) Invited(ctx context.Context, token string) (p store.Person, by string, ok bool) {
 	if a.roster == nil {
 		return p, "", false
 	}
-	if p, ok = a.roster.People().Invited(token, time.Now()); ok {
-		by = a.roster.People().Name(p.Open.Actor)
+	p, people, ok := a.roster.Invited(ctx, token)
+	if ok {
+		by = people.Name(p.Open.Actor)
 	}
 	return p, by, ok
 }

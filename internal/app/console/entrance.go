@@ -189,7 +189,7 @@ func (d *door) invitation(w http.ResponseWriter, r *http.Request) {
 	switch r.Method {
 	case http.MethodGet, http.MethodHead:
 		token := r.URL.Query().Get(admin.InvitationQuery)
-		p, by, ok := d.access.Invited(token)
+		p, by, ok := d.access.Invited(r.Context(), token)
 		if !ok {
 			deadInvitation(w, r)
 			return

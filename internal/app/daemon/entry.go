@@ -63,17 +63,22 @@ func (e *entry) update(ctx context.Context) (*access.Keys, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	keys, err := e.desk.Keys(ctx)
+	before, people := e.gate.Keys(), e.forged
+	keys, err := before, error(nil)
+	if !e.desk.Has(before) { // most changes are about something else
+		keys, err = e.desk.Keys(ctx)
+	}
 	if err == nil {
 		err = e.roster.Refresh(ctx) // before the keys, which may act for new people
 	}
 	if err != nil {
 		return nil, err
 	}
-	keys.NameOwners(e.roster.People().Name)
-	before, people := e.gate.Keys().Forged(), e.forged
-	e.gate.Use(keys)
-	if n := keys.Forged(); n > before {
+	if keys != before {
+		keys.NameOwners(e.roster.People().Name)
+		e.gate.Use(keys)
+	}
+	if n := keys.Forged(); n > before.Forged() {
 		e.log.Warn("the database has API keys that dragoman hasn't made", "keys", n)
 	}
 	if e.forged = e.roster.People().Forged(); e.forged > people {

@@ -239,11 +239,18 @@ func (d *Desk) HasSigned(ctx context.Context, p *store.Project) (bool, error) {
 	return err == nil && hmac.Equal(p.Sum, mac.ofProject(p.Name, p.Text)), err
 }
 
+// Has reports whether k are the keys of the snapshot in force, with the names that people have in it.
+func (d *Desk) Has(k *Keys) bool {
+	now := d.safe.Store().Snapshot()
+	return now.SameKeys(k.from) && now.SamePeople(k.from)
+}
+
 // Keys returns the keys of the snapshot in force, for [Gate.Use]. If there are none, it needs no vault.
 func (d *Desk) Keys(ctx context.Context) (*Keys, error) {
-	all := d.safe.Store().Snapshot().Keys()
+	now := d.safe.Store().Snapshot()
+	all := now.Keys()
 	if len(all) == 0 {
-		return &Keys{}, nil
+		return &Keys{from: now}, nil
 	}
 	mac, err := d.mac(ctx, "")
 	if err != nil {
@@ -263,7 +270,7 @@ func (d *Desk) Keys(ctx context.Context) (*Keys, error) {
 		list = append(list, k)
 	}
 	keys := NewKeys(mac, list)
-	keys.forged = forged
+	keys.forged, keys.from = forged, now
 	return keys, nil
 }
 

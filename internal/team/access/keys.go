@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
+	"github.com/dragoman-mcp/dragoman/internal/team/store"
 )
 
 // Key is what we know of a key. The secret isn't part of it.
@@ -32,7 +33,8 @@ func (k *Key) InForce(now time.Time) bool { return k.Until.IsZero() || now.Befor
 type Keys struct {
 	mac    MACKey
 	byID   map[ID]*known
-	forged int // see Forged
+	forged int             // see Forged
+	from   *store.Snapshot // see Desk.Keys; nil for keys of NewKeys
 }
 
 // Forged returns how many rows of the database are no keys, because somebody else has written them.

@@ -22,6 +22,7 @@ type People struct {
 	seats    map[string]*guest
 	links    map[sum]*store.Person // those with an invitation
 	forged   int                   // see Forged
+	from     *store.Snapshot       // nil for the zero value
 }
 
 type sum = [sha256.Size]byte
@@ -48,7 +49,7 @@ func newPeopleMACs(k MACKey) (m peopleMACs) {
 // newPeople returns the people of a snapshot. It leaves out what we haven't signed: people, roles, invitations and
 // sessions that somebody has written into the database.
 func newPeople(m peopleMACs, s *store.Snapshot) *People {
-	p := &People{macs: m, known: map[string]*store.Person{}, sessions: map[sum]*guest{}, seats: map[string]*guest{}, links: map[sum]*store.Person{}}
+	p := &People{macs: m, known: map[string]*store.Person{}, sessions: map[sum]*guest{}, seats: map[string]*guest{}, links: map[sum]*store.Person{}, from: s}
 	for _, x := range s.People() {
 		if !hmac.Equal(x.Sum, m.ofPerson(x.ID, x.Name)) {
 			p.forged++

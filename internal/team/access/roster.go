@@ -19,9 +19,11 @@ type Roster struct {
 	desk *Desk
 	gate *Gate
 
-	mu    sync.Mutex
-	turn  sync.Mutex        // held while the gate gets other people, so that it never gets older ones
-	noted map[string]string // the sessions that See has noted, with the day
+	mu     sync.Mutex
+	turn   sync.Mutex        // held while the gate gets other people, so that it never gets older ones
+	noted  map[string]string // the sessions that See has noted, with the day
+	looks  sync.Mutex        // held while look runs
+	looked time.Time         // when the last look began; has the lock looks
 }
 
 // NewRoster returns a roster that keeps people where a desk keeps its keys, and tells a gate of each change.
@@ -63,14 +65,17 @@ const Me = "me"
 // People returns the people in force.
 func (r *Roster) People() *People { return r.gate.people.Load() }
 
-// Refresh makes the people of the store's snapshot those in force. If there are none, it needs no vault. If
-// it fails, nobody is in force.
+// Refresh makes the people of the store's snapshot those in force, if they aren't yet. If there are none, it needs
+// no vault. If it fails, nobody is in force.
 func (r *Roster) Refresh(ctx context.Context) error {
 	r.turn.Lock()
 	defer r.turn.Unlock()
 	now := r.desk.safe.Store().Snapshot()
+	if from := r.gate.people.Load().from; now.SamePeople(from) && now.SameSessions(from) {
+		return nil
+	}
 	if len(now.People()) == 0 {
-		r.gate.people.Store(&People{})
+		r.gate.people.Store(&People{from: now})
 		return nil
 	}
 	mac, err := r.desk.mac(ctx, "")
@@ -147,11 +152,41 @@ func (r *Roster) link(ctx context.Context, actor, id, project string, before fun
 	return secret.text(), nil
 }
 
+// Invited returns the person whose invitation has a token, and the people in force then, if it can still be used.
+// Another process may have made it a moment ago, so an unknown one is looked up in the database, for at most two
+// seconds. Whoever asks while somebody else does shares the answer, so strangers make one read at a time.
+func (r *Roster) Invited(ctx context.Context, token string) (store.Person, *People, bool) {
+	p := r.People()
+	x, ok := p.Invited(token, time.Now())
+	if _, shaped := secretOf(token); ok || !shaped {
+		return x, p, ok
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	r.look(ctx)
+	p = r.People()
+	x, ok = p.Invited(token, time.Now())
+	return x, p, ok
+}
+
+// look makes the people in force those that the database has now.
+func (r *Roster) look(ctx context.Context) {
+	asked := time.Now()
+	r.looks.Lock()
+	defer r.looks.Unlock()
+	if r.looked.After(asked) || ctx.Err() != nil {
+		return // somebody has begun to look since
+	}
+	r.looked = time.Now()
+	if r.desk.safe.Store().Refresh(ctx) == nil {
+		_ = r.Refresh(ctx) // if it fails, nobody is in force
+	}
+}
+
 // Accept uses up the invitation with a token, and begins a session of its person. session is the only copy
 // of the session's secret. If the invitation can't be used, the error is ErrNoLink.
 func (r *Roster) Accept(ctx context.Context, token string) (session string, err error) {
-	p := r.People()
-	x, ok := p.Invited(token, time.Now())
+	x, p, ok := r.Invited(ctx, token)
 	if !ok {
 		return "", ErrNoLink
 	}

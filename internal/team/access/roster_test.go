@@ -1,10 +1,12 @@
 package access
 
 import (
+	"context"
 	"errors"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -280,6 +282,39 @@ func TestTA08WrittenPeople(t *testing.T) {
 	}
 }
 
+// TestInvitationOfAMomentAgo opens an invitation that another process has just made, with the database itself. Many
+// made-up ones at once open nothing.
+func TestInvitationOfAMomentAgo(t *testing.T) {
+	where := filepath.Join(t.TempDir(), "dragoman.db")
+	here, _, _ := house(t, where)
+	there, _, _ := house(t, where)
+	token, ada, err := there.Invite(t.Context(), "local", "ada", "shop", []identity.Role{identity.Viewer})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p, people, ok := here.Invited(t.Context(), token); !ok || p.Name != "ada" || people.Name(store.PersonSubject+p.ID) != "ada" {
+		t.Errorf("who was invited a moment ago is %+v", p)
+	}
+	if token, _, err = there.Link(t.Context(), "local", ada.ID, "shop"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := here.Accept(t.Context(), token); err != nil {
+		t.Errorf("a link of a moment ago: %v", err)
+	}
+	if _, err := there.Accept(t.Context(), token); !errors.Is(err, ErrNoLink) {
+		t.Errorf("the link a second time, at the other process: %v", err)
+	}
+	var asks sync.WaitGroup
+	for range 50 {
+		asks.Go(func() {
+			if _, _, ok := here.Invited(t.Context(), NewSecret().text()); ok {
+				t.Error("somebody made up an invitation")
+			}
+		})
+	}
+	asks.Wait()
+}
+
 // TestPeopleWhoCannotBe checks which names and roles nobody can have.
 func TestPeopleWhoCannotBe(t *testing.T) {
 	for name, good := range map[string]bool{
@@ -327,5 +362,50 @@ func TestSee(t *testing.T) {
 	gate.people.Load().of(who).Seen = "2026-01-01"
 	if r.See(t.Context(), who); desk.safe.Store().Snapshot() != after {
 		t.Error("it is noted again on the same day")
+	}
+}
+
+// TestRefreshOnce checks that people and keys are made anew only if theirs is what has changed, and then once.
+func TestRefreshOnce(t *testing.T) {
+	r, desk, _ := house(t, filepath.Join(t.TempDir(), "dragoman.db"))
+	times := 0
+	desk.Then(func(ctx context.Context) { // as serve does
+		before := r.People()
+		if err := r.Refresh(ctx); err != nil {
+			t.Error(err)
+		}
+		if r.People() != before {
+			times++
+		}
+	})
+	_, ada, err := r.Invite(t.Context(), "local", "ada", "shop", []identity.Role{identity.Viewer})
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := desk.Keys(t.Context())
+	if err != nil || !desk.Has(keys) {
+		t.Fatal("the keys are others at once", err)
+	}
+	people := r.People()
+	if err := r.Refresh(t.Context()); err != nil || times != 1 || r.People() != people {
+		t.Errorf("one change makes the people anew %d times (%v)", times, err)
+	}
+	if err := desk.safe.SetSecret(t.Context(), "local", "shop", "x", []byte("y")); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Refresh(t.Context()); err != nil || r.People() != people || !desk.Has(keys) {
+		t.Error("a secret makes people or keys anew", err)
+	}
+	if _, _, err := desk.Make(t.Context(), "local", Wish{Name: "ci", Project: "shop", Role: identity.Caller}); err != nil {
+		t.Fatal(err)
+	}
+	if r.People() != people || desk.Has(keys) {
+		t.Error("a key makes the people anew, or not the keys")
+	}
+	if err := r.SetRoles(t.Context(), "local", ada.ID, "shop", []identity.Role{identity.Admin}); err != nil {
+		t.Fatal(err)
+	}
+	if now, ok := r.People().Find("ada"); !ok || now.Roles["shop"][0] != identity.Admin || times != 2 {
+		t.Errorf("after another role, made anew %d times: %+v", times, now)
 	}
 }

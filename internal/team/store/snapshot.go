@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"maps"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/team/sqldb"
@@ -12,6 +13,7 @@ import (
 type Snapshot struct {
 	replaced chan struct{}
 	counters map[string]int64 // the number of changes of each kind, and "changes", that of all
+	reads    map[string]int   // how often the store has read each kind
 
 	house    map[string][]byte
 	secrets  map[secretID]Secret
@@ -27,6 +29,20 @@ type Snapshot struct {
 
 // Replaced returns a channel that is closed when the store has a newer snapshot.
 func (s *Snapshot) Replaced() <-chan struct{} { return s.replaced }
+
+// SameKeys reports whether another snapshot has the same keys, which takes no time. It's false for nil.
+func (s *Snapshot) SameKeys(as *Snapshot) bool { return s.same(as, keyKind) }
+
+// SamePeople reports whether another snapshot has the same people and roles, and SameSessions whether it has the same
+// sessions; see SameKeys.
+func (s *Snapshot) SamePeople(as *Snapshot) bool { return s.same(as, personKind) }
+
+// SameSessions is described at SamePeople.
+func (s *Snapshot) SameSessions(as *Snapshot) bool { return s.same(as, sessionKind) }
+
+func (s *Snapshot) same(as *Snapshot, kind string) bool {
+	return as != nil && s.reads[kind] == as.reads[kind]
+}
 
 // kinds are the kinds of objects in a snapshot: the part of an object's name before the colon, and what
 // reads all of them into a new snapshot.
@@ -55,12 +71,14 @@ func (s *Snapshot) next(ctx context.Context, db *sqldb.DB, all bool) (next *Snap
 			return err
 		}
 		n := *s
-		n.replaced, n.counters = make(chan struct{}), counters
+		n.replaced, n.counters, n.reads = make(chan struct{}), counters, make(map[string]int, len(kinds))
+		maps.Copy(n.reads, s.reads)
 		for _, k := range kinds {
 			if all || counters[k.name] != s.counters[k.name] {
 				if err := k.read(t, &n); err != nil {
 					return err
 				}
+				n.reads[k.name]++
 			}
 		}
 		next = &n

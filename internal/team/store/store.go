@@ -137,7 +137,11 @@ func (s *Store) Snapshot() *Snapshot { return s.now.Load() }
 // needn't wait for it then.
 func (s *Store) Refresh(ctx context.Context) error {
 	if s.db.Load() == nil {
-		return nil
+		if s.State().Place != Absent || !s.exists() {
+			return nil
+		}
+		_, err := s.database(ctx, false)
+		return err
 	}
 	return s.refresh(ctx, false)
 }
