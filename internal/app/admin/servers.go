@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/app/runtime"
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/failure"
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/tokens"
@@ -393,7 +394,7 @@ func (a *serverAPI) operate(r *http.Request, op runtime.Operation) (any, *Proble
 	}
 	by := "with `dragoman " + string(op) + "` or the admin API"
 	if who, err := a.access.Check(r); err == nil && who != identity.Local {
-		by += " by " + who.Seat
+		by += " (" + excerpt.Line(cmp.Or(who.Name, who.Subject), maxName) + ")"
 	}
 	if err := a.project.Operate(name, op, by); err != nil {
 		p := &Problem{Type: "not-operable", Title: "The operation on the server is not possible", Status: http.StatusConflict, Detail: err.Error()}

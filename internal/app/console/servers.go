@@ -382,7 +382,11 @@ func (p *serverPages) operate(w http.ResponseWriter, r *http.Request) {
 		p.frame.fail(w, r, notFound("There is no operation "+excerpt.Quote(string(op), 64)+" for a server", "The operations are start, stop, restart and probe.", Crumb{"Show the server", pathOf("servers", name)}))
 		return
 	}
-	switch err := p.operations(name, op, "in the console"); {
+	by := "in the console"
+	if guest := guestOf(r); guest != "" {
+		by += " (" + excerpt.Line(guest, 64) + ")"
+	}
+	switch err := p.operations(name, op, by); {
 	case errors.Is(err, runtime.ErrNoServer):
 		p.frame.fail(w, r, noServer(name, nil))
 		return

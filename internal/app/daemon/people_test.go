@@ -390,3 +390,34 @@ func TestInvitationOnLoopback(t *testing.T) {
 		}
 	}
 }
+
+// TestWhoOperates lets an operator stop a server in the console, and a program start and stop it with its key. The
+// log and the status say who it was.
+func TestWhoOperates(t *testing.T) {
+	t.Parallel()
+	database := filepath.Join(t.TempDir(), "dragoman.db")
+	r := serve(t, snapshot(newWeb(t, true).as(t, "new")), behindProxy(database))
+	desk := deskAt(t, database)
+	ada := invites(t, rosterAt(t, desk), "Ada", identity.Operator)
+	ada.enters(r)
+	if a := r.post("/console/servers/new/stop", "", append(ada.header, "Sec-Fetch-Site", "same-origin")...); a.status != http.StatusSeeOther {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	key, _ := makeKey(t, desk, access.Wish{Name: "nightly", Project: "default", Role: identity.Operator})
+	for _, op := range []string{"start", "restart", "probe", "stop"} {
+		soon(t, op+" with the key", func() bool { return r.post("/api/v1/servers/new/"+op, "", key...).status == http.StatusAccepted })
+	}
+	for _, want := range []string{
+		`msg="server stopped by an operator" server=new by="in the console (Ada)"`,
+		"msg=\"server started by an operator\" server=new by=\"with `dragoman start` or the admin API (nightly)\"",
+		"msg=\"server restarted by an operator\" server=new by=\"with `dragoman restart` or the admin API (nightly)\"",
+		"msg=\"server probed again by an operator\" server=new by=\"with `dragoman probe` or the admin API (nightly)\"",
+	} {
+		if r.log.count(want) != 1 {
+			t.Errorf("the log doesn't have %s:\n%s", want, r.log.String())
+		}
+	}
+	if a := r.do(t.Context(), "GET", "/api/v1/servers/new", nil, key...); !strings.Contains(a.body, "was stopped by an operator with `dragoman stop` or the admin API (nightly)") {
+		t.Errorf("the status says %s", a.body)
+	}
+}

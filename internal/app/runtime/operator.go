@@ -33,8 +33,8 @@ const (
 )
 
 // Operate begins an operation on one server and does not wait for its end. It does not affect other
-// servers. by says how the operator did it, such as "in the console". A server that is stopped with OpStop stays stopped until the next operation, or until an
-// Apply changes its settings.
+// servers. by says how the operator did it and who that was, such as "in the console (ada)". A server that is stopped
+// with OpStop stays stopped until the next operation, or until an Apply changes its settings.
 func (p *Project) Operate(name string, op Operation, by string) error {
 	x := p.server(name)
 	switch {
@@ -43,13 +43,13 @@ func (p *Project) Operate(name string, op Operation, by string) error {
 	case x.home != p.name:
 		return ErrShared
 	case op == OpStart:
-		return x.Start()
+		return x.Start(by)
 	case op == OpStop:
 		return x.Stop(by)
 	case op == OpRestart:
-		return x.Restart()
+		return x.Restart(by)
 	case op == OpProbe:
-		return x.Probe()
+		return x.Probe(by)
 	}
 	return errors.New("unknown operation")
 }

@@ -18,7 +18,7 @@ type Facts struct {
 	// ByClient means that the command line of Dragoman is in a client's configuration.
 	// Failure.Action then names that configuration. ByClient is used only if Given is set.
 	ByClient bool
-	// By says how an operator stopped the server, such as "in the console". It is "" for clients.
+	// By says how an operator stopped the server, such as "in the console (ada)". It is "" for clients.
 	By string
 	// Unready means that Dragoman had to stop before the server was ready, for example because its
 	// input has ended. Unready is used only for the class Cancelled.

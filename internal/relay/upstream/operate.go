@@ -58,16 +58,16 @@ func (o *operator) stop(by string) error {
 		st.health.setFailed(Stopped, failure.Of(nil, failure.Facts{Server: o.spec.Name, Cause: "stopped", By: by}))
 		o.work.Go(func() {
 			o.awaitEnd(leaving, conn.ErrStopped)
-			o.operatedBy("stopped by an operator")
+			o.operatedBy("stopped by an operator", by)
 		})
-		st.log(slog.LevelInfo, "server stopped by an operator")
+		st.log(slog.LevelInfo, "server stopped by an operator", "by", by)
 		return nil
 	})
 }
 
 // start opens a server that is stopped, idle or failed, without waiting for the next scheduled
 // attempt. If the server has a session or is being restarted, start does nothing.
-func (o *operator) start() error {
+func (o *operator) start(by string) error {
 	return get(o.core, func(st *state) error {
 		if err := o.operable(st); err != nil || st.ops.operating != nil || st.pools.hasSession() {
 			return err
@@ -78,15 +78,15 @@ func (o *operator) start() error {
 			st.health.setState(Idle, "")
 		}
 		o.reopen(st)
-		o.work.Go(func() { o.operatedBy("started by an operator") })
-		st.log(slog.LevelInfo, "server started by an operator")
+		o.work.Go(func() { o.operatedBy("started by an operator", by) })
+		st.log(slog.LevelInfo, "server started by an operator", "by", by)
 		return nil
 	})
 }
 
 // restart implements Restart and Probe. If forget is true, it also removes the stored revision and
 // transport.
-func (o *operator) restart(forget bool) error {
+func (o *operator) restart(by string, forget bool) error {
 	return get(o.core, func(st *state) error {
 		if err := o.operable(st); err != nil {
 			return err
@@ -116,17 +116,17 @@ func (o *operator) restart(forget bool) error {
 				o.reopen(st)
 				o.work.Go(func() {
 					if forget {
-						o.operatedBy("probed again by an operator")
+						o.operatedBy("probed again by an operator", by)
 					} else {
-						o.operatedBy("restarted by an operator")
+						o.operatedBy("restarted by an operator", by)
 					}
 				})
 			})
 		})
 		if forget {
-			st.log(slog.LevelInfo, "server probed again by an operator")
+			st.log(slog.LevelInfo, "server probed again by an operator", "by", by)
 		} else {
-			st.log(slog.LevelInfo, "server restarted by an operator")
+			st.log(slog.LevelInfo, "server restarted by an operator", "by", by)
 		}
 		return nil
 	})
@@ -217,9 +217,9 @@ func (o *operator) reopen(st *state) {
 	}
 }
 
-// operatedBy publishes an event about an operator's operation.
-func (o *operator) operatedBy(what string) {
-	o.opts.Events.Publish(event.Event{Kind: event.Lifecycle, Level: slog.LevelInfo, Server: o.spec.Name, Detail: what})
+// operatedBy publishes an event about an operator's operation; see Upstream.Stop for by.
+func (o *operator) operatedBy(what, by string) {
+	o.opts.Events.Publish(event.Event{Kind: event.Lifecycle, Level: slog.LevelInfo, Server: o.spec.Name, Detail: what + " " + by})
 	o.step("")
 }
 

@@ -59,7 +59,7 @@ func TestStoppedServer(t *testing.T) {
 			if err := u.Stop("in the console"); err != nil {
 				t.Error(err)
 			}
-			if err := u.Start(); err != nil {
+			if err := u.Start("in the console"); err != nil {
 				t.Error(err)
 			}
 			synctest.Wait()
@@ -70,7 +70,7 @@ func TestStoppedServer(t *testing.T) {
 				t.Error(err)
 			}
 			n = h.starts()
-			if err := u.Start(); err != nil {
+			if err := u.Start("in the console"); err != nil {
 				t.Error(err)
 			}
 			synctest.Wait()
@@ -109,7 +109,7 @@ func TestRestart(t *testing.T) {
 			wait.Go(func() { _, endless = call(t, u, legacyClient, mcp.MethodCallTool, `{"name":"endless"}`) })
 			synctest.Wait()
 			starts, began := h.starts(), time.Now()
-			if err := u.Restart(); err != nil {
+			if err := u.Restart("in the console"); err != nil {
 				t.Fatal(err)
 			}
 			wait.Go(func() { _, later = call(t, u, modernClient, mcp.MethodCallTool, `{"name":"later"}`) })
@@ -158,15 +158,15 @@ func TestStopEndsAStart(t *testing.T) {
 		if s := u.Status(); s.State != Stopped {
 			t.Errorf("%+v", s)
 		}
-		_ = u.Restart()
+		_ = u.Restart("in the console")
 		synctest.Wait()
 		wait.Go(func() { _, second = u.Hello(t.Context(), nil) })
 		synctest.Wait()
 		stuck = false
-		_ = u.Probe()
-		_ = u.Restart()
+		_ = u.Probe("in the console")
+		_ = u.Restart("in the console")
 		_ = u.Stop("in the console")
-		_ = u.Restart()
+		_ = u.Restart("in the console")
 		wait.Wait()
 		synctest.Wait()
 		if s := u.Status(); second != nil && !strings.Contains(second.Error(), "stopped") || s.State != Ready {
@@ -203,7 +203,7 @@ func TestStartClearsBackoff(t *testing.T) {
 			t.Fatalf("%+v", s)
 		}
 		broken = false
-		_ = u.Start()
+		_ = u.Start("in the console")
 		synctest.Wait()
 		if s := u.Status(); s.State != Ready {
 			t.Errorf("%+v", s)
@@ -222,12 +222,12 @@ func TestProbeForgets(t *testing.T) {
 		h.mu.Lock()
 		h.modern = true
 		h.mu.Unlock()
-		_ = u.Restart()
+		_ = u.Restart("in the console")
 		synctest.Wait()
 		if rev := u.Status().Revision; !rev.Legacy() {
 			t.Errorf("after a restart: %s", rev)
 		}
-		_ = u.Probe()
+		_ = u.Probe("in the console")
 		synctest.Wait()
 		if rev := u.Status().Revision; !rev.Modern() {
 			t.Errorf("after a probe: %s", rev)
@@ -239,8 +239,8 @@ func TestProbeForgets(t *testing.T) {
 // configuration, and for a server that is being removed.
 func TestOperateUnusable(t *testing.T) {
 	bubble(t, &program{legacy: true}, Spec{Unusable: errors.New("no variable")}, func(t *testing.T, u *Upstream) {
-		for _, f := range []func() error{func() error { return u.Stop("in the console") }, u.Start, u.Restart, u.Probe} {
-			if f() == nil {
+		for _, f := range []func(string) error{u.Stop, u.Start, u.Restart, u.Probe} {
+			if f("in the console") == nil {
 				t.Error("it was operated")
 			}
 		}
@@ -262,21 +262,21 @@ func TestOperationsArePublished(t *testing.T) {
 		var mu sync.Mutex
 		var got []string
 		defer p.Tap(event.Of(event.Lifecycle), func(e event.Event) {
-			if strings.HasSuffix(e.Detail, "by an operator") {
+			if strings.Contains(e.Detail, "by an operator") {
 				mu.Lock()
 				got = append(got, e.Server+" "+e.Detail)
 				mu.Unlock()
 			}
 		})()
-		for _, f := range []func() error{u.Start, func() error { return u.Stop("in the console") }, u.Restart, u.Probe} {
-			if err := f(); err != nil {
+		for _, f := range []func(string) error{u.Start, u.Stop, u.Restart, u.Probe} {
+			if err := f("in the console (ada)"); err != nil {
 				t.Error(err)
 			}
 			synctest.Wait()
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		if s := strings.Join(got, ", "); s != "h started by an operator, h stopped by an operator, h restarted by an operator, h probed again by an operator" {
+		if s := strings.Join(got, ", "); s != strings.ReplaceAll("h started by, h stopped by, h restarted by, h probed again by", "by", "by an operator in the console (ada)") {
 			t.Error(s)
 		}
 	})

@@ -122,7 +122,7 @@ func TestSessionsThatNobodyTakes(t *testing.T) {
 		}},
 		"a restart meanwhile": {want: [3]int{1, 1, 0}, do: func(t *testing.T, _ *program, u *Upstream) {
 			giveUp(t, u, asks, aCall)
-			_ = u.Restart()
+			_ = u.Restart("in the console")
 			time.Sleep(5 * time.Second)
 		}},
 		"a stop meanwhile": {want: [3]int{0, 0, 0}, do: func(t *testing.T, _ *program, u *Upstream) {

@@ -100,19 +100,19 @@ func (u *Upstream) SetTimes(t Times) { u.watchdog.setTimes(t) }
 
 // Stop ends all sessions and keeps the server stopped. Calls then fail at once, and only Start,
 // Restart or Probe opens the server again. If the server is already stopped, Stop does nothing. by says
-// how the operator did it, such as "in the console"; the status repeats it.
+// how the operator did it and who that was, such as "in the console (ada)"; the status and the log repeat it.
 func (u *Upstream) Stop(by string) error { return u.operator.stop(by) }
 
 // Start opens a server that is stopped, idle or failed, without waiting for the next scheduled
 // attempt. If the server has a session or is being restarted, Start does nothing.
-func (u *Upstream) Start() error { return u.operator.start() }
+func (u *Upstream) Start(by string) error { return u.operator.start(by) }
 
 // Restart ends all sessions and then opens the server again, even if it was stopped.
-func (u *Upstream) Restart() error { return u.operator.restart(false) }
+func (u *Upstream) Restart(by string) error { return u.operator.restart(by, false) }
 
 // Probe does the same as Restart. It also removes the stored revision and transport of the server,
 // so that Dragoman detects both again.
-func (u *Upstream) Probe() error { return u.operator.restart(true) }
+func (u *Upstream) Probe(by string) error { return u.operator.restart(by, true) }
 
 // Close ends all sessions and child processes, and waits until they have ended. When ctx ends,
 // Close kills the remaining children.
