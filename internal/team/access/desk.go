@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/team/store"
@@ -62,7 +64,7 @@ const (
 // Check returns a Mistake if no such key can be made.
 func (w *Wish) Check() error {
 	switch {
-	case strings.TrimSpace(w.Name) == "" || len(w.Name) > maxName || strings.ContainsFunc(w.Name, func(r rune) bool { return r < ' ' }):
+	case strings.TrimSpace(w.Name) == "" || len(w.Name) > maxName || !printable(w.Name):
 		return Mistake(fmt.Sprintf("a key needs a name of 1 to %d bytes, without control characters", maxName))
 	case strings.Contains(w.Name, mark):
 		return Mistake("a key can't be the name of a key, because names are shown")
@@ -78,16 +80,22 @@ func (w *Wish) Check() error {
 		return Mistake(fmt.Sprintf("a key can have %d patterns at most", maxPatterns))
 	}
 	for _, p := range w.Servers {
-		if p == "" || len(p) > maxPattern || strings.ContainsAny(p, "\n/") {
+		if p == "" || len(p) > maxPattern || strings.Contains(p, "/") || !printable(p) {
 			return Mistake(fmt.Sprintf("%q is no pattern for servers: write a name, in which * stands for any text", p))
 		}
 	}
 	for _, p := range w.Tools {
-		if len(p) > maxPattern || strings.Contains(p, "\n") || !strings.Contains(p, "/") {
+		if len(p) > maxPattern || !printable(p) || !strings.Contains(p, "/") {
 			return Mistake(fmt.Sprintf("%q is no pattern for tools: write SERVER/TOOL, in which * stands for any text", p))
 		}
 	}
 	return nil
+}
+
+// printable reports whether a text is UTF-8 that people see as it is: without line breaks, other control characters,
+// and what turns the direction of text or has no width.
+func printable(text string) bool {
+	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
 // Make makes a key. text is the only copy of the key, to be shown once.

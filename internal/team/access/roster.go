@@ -7,8 +7,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/team/store"
@@ -47,9 +45,8 @@ const (
 // CheckName returns a Mistake if nobody can have a name.
 func CheckName(name string) error {
 	const most = 64
-	odd := func(r rune) bool { return !unicode.IsPrint(r) } // also line breaks, and what turns the direction of text
 	switch {
-	case name == "" || len(name) > most || strings.TrimSpace(name) != name || !utf8.ValidString(name) || strings.ContainsFunc(name, odd):
+	case name == "" || len(name) > most || strings.TrimSpace(name) != name || !printable(name):
 		return Mistake(fmt.Sprintf("a person needs a name of 1 to %d bytes, without control characters and without spaces around it", most))
 	case strings.HasPrefix(name, "-") || strings.Contains(name, ":") || strings.Contains(name, mark):
 		return Mistake("a person's name can't begin with -, and can't have a colon or an API key in it")
