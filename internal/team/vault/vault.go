@@ -90,7 +90,8 @@ func (v *Vault) Fingerprint() []byte {
 }
 
 // Seal seals a value of at most MaxValue bytes for an owner and a name. At the first use, it reads the
-// key, or makes it if there is none and nothing has been sealed yet.
+// key, or makes it if there is none and nothing has been sealed yet. If the key isn't in its place any more, Seal
+// refuses, although we still have it: after a restart, nobody could open the value.
 //
 // The caller stores the value only if the database has no fingerprint, and then stores that too, or if
 // SealedBy says that it was sealed with the key of the database's fingerprint. Otherwise another process
@@ -105,6 +106,9 @@ func (v *Vault) Seal(ctx context.Context, owner, name string, plain []byte) ([]b
 		case s == nil:
 			return nil, errUnused
 		case s.now != nil:
+			if err := v.still(ctx, s.now); err != nil {
+				return nil, err
+			}
 			return s.now.seal(owner, name, plain), nil
 		}
 		keys, err := v.first(ctx)
@@ -113,6 +117,15 @@ func (v *Vault) Seal(ctx context.Context, owner, name string, plain []byte) ([]b
 		}
 		v.state.CompareAndSwap(s, &state{keys, keys[0]}) // unless Use was called meanwhile
 	}
+}
+
+// still returns an error if a key isn't in its place any more.
+func (v *Vault) still(ctx context.Context, k *key) error {
+	p, keys, err := v.existing(ctx)
+	if err == nil && withFingerprint(keys, k.fingerprint) == nil {
+		err = errOther(p)
+	}
+	return err
 }
 
 // existing returns the keys, which must be there because something is sealed.

@@ -70,6 +70,43 @@ func TestSealAndOpen(t *testing.T) {
 	}
 }
 
+// TestSwappedKey replaces and removes the key of a running vault. It goes on opening what there is, but seals nothing
+// until the key is back.
+func TestSwappedKey(t *testing.T) {
+	path := file(t)
+	v, sealed := opened(t, Options{File: path})
+	mine, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	another := file(t)
+	opened(t, Options{File: another})
+	theirs, err := os.ReadFile(another)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, swap := range map[string]func() error{
+		"is not the one": func() error { return os.WriteFile(path, theirs, 0o600) },
+		"is missing":     func() error { return os.Remove(path) },
+		"has no key":     func() error { return os.WriteFile(path, nil, 0o600) },
+	} {
+		if err := swap(); err != nil {
+			t.Fatal(err)
+		}
+		var said *Error
+		if _, err := v.Seal(t.Context(), "shop", "gh", []byte("new")); !errors.As(err, &said) || said.Next == "" || !strings.Contains(said.Text, what) {
+			t.Errorf("the key %s: %v", what, err)
+		}
+		opens(t, v, "shop", "gh", sealed, "value")
+		if err := os.WriteFile(path, mine, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := v.Seal(t.Context(), "shop", "gh", []byte("new")); err != nil {
+			t.Errorf("the key is back, after %s: %v", what, err)
+		}
+	}
+}
+
 // TestTM20_OneErrorForWhatWasChanged checks that nothing but the sealed value itself can be opened, and
 // that the error doesn't say why.
 func TestTM20_OneErrorForWhatWasChanged(t *testing.T) {
