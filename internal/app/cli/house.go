@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net"
+	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -163,7 +164,7 @@ func (f *houseFlags) serveAlone(ctx context.Context, w *world, do func(ctx conte
 // useDatabase sets the database, the vault's key, the projects, and the servers that these may use, to those
 // that serve has.
 func (f *houseFlags) useDatabase(ctx context.Context, w *world, c *config.Snapshot) error {
-	file, listen, public := f.file, f.listen, ""
+	file, listen := f.file, f.listen
 	if at, _ := (locator{w.env}).locate(ctx, f.file, "--listen ADDR", false); at != nil {
 		file, listen = cmp.Or(file, at.Config), cmp.Or(listen, at.Address)
 	}
@@ -173,25 +174,47 @@ func (f *houseFlags) useDatabase(ctx context.Context, w *world, c *config.Snapsh
 			return problems.Refusal(false)
 		}
 		c.Database, c.VaultKey, c.Projects, c.Servers, c.Dialects = x.Database, x.VaultKey, x.Projects, x.Servers, x.Dialects
-		listen, public = cmp.Or(listen, x.Listen), x.PublicURL
+		listen = cmp.Or(listen, x.Listen)
+		f.alone = &aloneServe{linkBase(x.Snapshot, listen)}
+	} else {
+		f.alone = &aloneServe{linkBase(c, cmp.Or(listen, c.Listen))}
 	}
-	f.alone = &aloneServe{linkBase(public, cmp.Or(listen, c.Listen))}
 	if c.Database = cmp.Or(c.Database, houseFile()); c.Database == "" { // named, so that it must be usable
 		return withHint(errors.New("this user has no folder for data"), "set HOME, or dragoman.database in the configuration")
 	}
 	return nil
 }
 
-// linkBase returns what the links of people begin with, as admin does, or "" if other machines can reach the
-// address and there is no public URL.
-func linkBase(public, listen string) string {
-	if base := admin.PublicConsole(public); base != "" {
-		return base
-	}
-	if host, _, err := net.SplitHostPort(listen); err == nil && config.IsLoopback(host) {
+// linkBase returns what the links of people begin with, as admin does for a request to the address, or "" if other
+// machines can reach it and people can't open the console there.
+func linkBase(x *config.Snapshot, listen string) string {
+	host, port, err := net.SplitHostPort(listen)
+	switch public := admin.PublicConsole(x.PublicURL); {
+	case public != "":
+		return public
+	case err != nil:
+		return ""
+	case config.IsLoopback(host):
 		return "http://" + listen
+	case x.TLS == (config.TLS{}):
+		return ""
 	}
-	return ""
+	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.Unmap().IsUnspecified() {
+		if len(x.Hosts) == 0 {
+			return ""
+		}
+		listen = x.Hosts[0]
+		if _, _, err := net.SplitHostPort(listen); err != nil {
+			listen = net.JoinHostPort(strings.Trim(listen, "[]"), port)
+		}
+	}
+	return "https://" + strings.TrimSuffix(listen, ":443")
+}
+
+// isAway reports whether other machines can reach an address.
+func isAway(listen string) bool {
+	host, _, err := net.SplitHostPort(listen)
+	return err != nil || !config.IsLoopback(host)
 }
 
 // done prints what a change has returned: as JSON, or as a sentence, and behind it a note of the API.

@@ -61,8 +61,8 @@ func newPeopleInviteCommand(w *world) *cobra.Command {
 opens it first is this person, so send it in private. It works once, within
 seven days, and this is the only time that you see it.
 
-The link leads to dragoman.publicURL. Without that, it works on this machine
-alone.
+The link leads to dragoman.publicURL, or with dragoman.tls to the address in
+dragoman.listen. Without these, it works on this machine alone.
 
 Only the link goes to stdout.`,
 		Example: `  # Invite somebody who calls tools and sees the console.

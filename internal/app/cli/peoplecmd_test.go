@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
+	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
 
 // linkLine is what a command prints that shows a link: the link alone.
@@ -93,6 +94,37 @@ func TestPeopleWithoutServe(t *testing.T) {
 	}
 	if code, list, said := u.run("people", "-c", file); code != exitOK || !strings.Contains(list, "ada ") || !strings.Contains(list, "bob ") {
 		t.Errorf("port %s: %s%s", port, list, said)
+	}
+}
+
+// TestLinkBase checks where the links of people lead that are made while no serve runs.
+func TestLinkBase(t *testing.T) {
+	for _, c := range []struct {
+		public, listen string
+		tls            bool
+		hosts          []string
+		want           string
+	}{
+		{"", "127.0.0.1:7300", false, nil, "http://127.0.0.1:7300"},
+		{"", "127.0.0.1:7300", true, nil, "http://127.0.0.1:7300"}, // tls isn't used there
+		{"https://mcp.example.com", "0.0.0.0:443", true, []string{"x"}, "https://mcp.example.com"},
+		{"https://mcp.example.com/below", "0.0.0.0:443", false, nil, ""},
+		{"", "192.0.2.7:7300", false, nil, ""},
+		{"", "192.0.2.7:7300", true, nil, "https://192.0.2.7:7300"},
+		{"", "mcp.example.com:443", true, nil, "https://mcp.example.com"},
+		{"", ":443", true, nil, ""},
+		{"", "0.0.0.0:7300", true, []string{"gateway.internal", "x"}, "https://gateway.internal:7300"},
+		{"", "[::]:7300", true, []string{"gateway.internal:444"}, "https://gateway.internal:444"},
+		{"", "[::]:7300", true, []string{"[2001:db8::7]"}, "https://[2001:db8::7]:7300"},
+		{"", "[::]:7300", false, []string{"gateway.internal"}, ""},
+	} {
+		x := &config.Snapshot{PublicURL: c.public, Hosts: c.hosts}
+		if c.tls {
+			x.TLS = config.TLS{Cert: "a", Key: "b"}
+		}
+		if got := linkBase(x, c.listen); got != c.want {
+			t.Errorf("%+v: %q", c, got)
+		}
 	}
 }
 

@@ -181,7 +181,7 @@ func (c *serveCommand) isOpen(x *loaded) bool {
 
 // options returns what the backend needs to serve x, with functions that print what it reports.
 func (c *serveCommand) options(x *loaded) daemon.ServeOptions {
-	start := startOptions{program: c.program, away: linkBase("", cmp.Or(c.listen, x.Listen)) == "", public: x.PublicURL, console: !c.noConsole && x.Console && config.CheckListen(cmp.Or(c.listen, x.Listen), false, "") == nil}
+	start := startOptions{program: c.program, away: isAway(cmp.Or(c.listen, x.Listen)), public: x.PublicURL, console: !c.noConsole && x.Console && config.CheckListen(cmp.Or(c.listen, x.Listen), false, "") == nil}
 	switch {
 	case c.listen != "":
 		start.flags = " --listen " + c.listen
