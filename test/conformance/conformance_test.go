@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -51,6 +52,24 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// TestStrictly checks that a warning, and what the suite says of a client, fail a scenario.
+func TestStrictly(t *testing.T) {
+	for _, tc := range []struct {
+		o    outcome
+		said error
+		ok   bool
+	}{
+		{outcome{{ID: "a", Status: "SUCCESS"}, {ID: "b", Status: "INFO"}}, nil, true},
+		{pass(), nil, false},
+		{outcome{{ID: "a", Status: "SUCCESS"}}, errors.New("exit status 1"), false},
+		{nil, nil, false},
+	} {
+		if got := tc.o.strictly(tc.said); got.ok() != tc.ok {
+			t.Errorf("%v, %v: %v", tc.o, tc.said, got)
+		}
+	}
+}
+
 func TestResults(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"server-tools-list-2026-11-21T10-32-13-416Z", "server-server-initialize-2026-11-21T10-32-13-416Z", "server-json-schema-2020-12-2026-11-21T10-32-13-416Z", "auth/basic-2026-11-21T10-32-13-416Z"} {
@@ -79,12 +98,19 @@ func TestScored(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for side, want := range map[string][]string{"server": {"ping", "tools-list"}, "client": {"initialize"}} {
-		if got, err := scored(file, side); err != nil || !slices.Equal(got, want) {
-			t.Errorf("%s: %q, %v; want %q", side, got, err, want)
+	for _, tc := range []struct {
+		leg  leg
+		want []string
+	}{
+		{leg{side: "server", via: "run"}, []string{"ping", "tools-list"}},
+		{leg{side: "client", via: "run"}, []string{"initialize"}},
+		{leg{side: "client", via: "sign-in"}, []string{"auth/basic"}},
+	} {
+		if got, err := tc.leg.scored(file); err != nil || !slices.Equal(got, tc.want) {
+			t.Errorf("%s: %q, %v; want %q", tc.leg.name(), got, err, tc.want)
 		}
 	}
-	if _, err := scored(file, "nobody"); err == nil {
+	if _, err := (&leg{side: "nobody"}).scored(file); err == nil {
 		t.Error("an empty set must be an error")
 	}
 }

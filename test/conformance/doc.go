@@ -5,6 +5,7 @@
 //
 //	go run ./conformance                     every leg of the table in legs.go
 //	go run ./conformance -only run/ -v       some legs, with each scenario
+//	go run ./conformance -only sign-in       the scenarios in which Dragoman signs in
 //	go run ./conformance -direct             the SDK's own server and client, no
 //	                                         Dragoman: tests the test set-up itself
 //

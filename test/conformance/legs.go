@@ -24,6 +24,10 @@ type leg struct {
 	// also names further scenarios that count, although the frozen set does not include them.
 	also []string
 
+	// each runs every scenario in a run of its own, and fails it for a warning, and for a client that
+	// fails or takes too long.
+	each bool
+
 	// want is the number of scored scenarios that must pass, and of is the size of the set.
 	// The leg fails if fewer pass. It also fails if the set has another size, because then the
 	// expectation must be reviewed.
@@ -40,11 +44,10 @@ func (l *leg) name() string { return l.side + "/" + l.via + "/" + l.rev }
 // (requirements/REV.yaml), which freezes them for each revision. For a revision without such a file,
 // the suite runs all its scenarios.
 //
-// Two kinds of scenarios are in no leg. In the client scenarios auth/*, Dragoman itself has to sign
-// in at the suite's authorization server. The client behind Dragoman never gets a challenge, so
-// these scenarios cannot test the client. For 2024-11-05, the suite has no scenario for HTTP+SSE.
+// For 2024-11-05, the suite has no scenario for HTTP+SSE.
 var legs = slices.Concat(
 	sdkLegs,
+	signInLegs,
 	builtInLegs("filesystem", map[string][]string{lacksPrompts: {"prompts-list"}, lacksCompletion: {"completion-complete"}},
 		map[string][]string{lacksPrompts: {"sep-2549-prompts-list-caching-hints"}}),
 	builtInLegs("requirements", map[string][]string{wantsPrompt: {"completion-complete"}}, nil),
@@ -84,6 +87,58 @@ var sdkLegs = []leg{
 
 	{side: "client", via: "run", rev: "2025-11-25", want: 4, of: 4},
 	{side: "client", via: "run", rev: "2026-07-28", also: addedLater, want: 8, of: 8},
+}
+
+// signInLegs are the scenarios auth/*, in which Dragoman signs in at the suite's authorization server.
+// The client behind Dragoman is signInMode.
+var signInLegs = []leg{
+	{side: "client", via: "sign-in", rev: "2025-03-26", only: withoutMetadata, each: true, want: 2, of: 2, excused: reasons(missing["2025-03-26"])},
+	{side: "client", via: "sign-in", rev: "2025-06-18", only: tokenMethods, each: true, want: 3, of: 3, excused: reasons(missing["2025-06-18"])},
+	{side: "client", via: "sign-in", rev: "2025-11-25", also: authExtensions, each: true, want: 20, of: 20, excused: reasons(missing["2025-11-25"])},
+	{side: "client", via: "sign-in", rev: "2026-07-28", also: authExtensions, each: true, want: 31, of: 31, excused: reasons(missing["2026-07-28"])},
+}
+
+// missing are the scenarios auth/* that Dragoman does not pass yet, by revision and reason.
+var missing = map[string]map[string][]string{
+	"2025-03-26": {noSignIn: withoutMetadata},
+	"2025-06-18": {noSignIn: tokenMethods},
+	"2025-11-25": {noSignIn: slices.Concat(discovery, scopes, tokenMethods, clients), noService: authExtensions},
+	"2026-07-28": {noSignIn: slices.Concat(discovery, scopes, tokenMethods, clients, refusals, added), noService: authExtensions},
+}
+
+const (
+	noSignIn  = "Dragoman cannot sign in yet"
+	noService = "Dragoman cannot sign in as a service or with proofs yet"
+)
+
+// These are the scored scenarios auth/* by subject.
+var (
+	discovery = []string{"auth/metadata-default", "auth/metadata-var1", "auth/metadata-var2", "auth/metadata-var3"}
+	scopes    = []string{
+		"auth/scope-from-www-authenticate", "auth/scope-from-scopes-supported", "auth/scope-omitted-when-undefined",
+		"auth/scope-step-up", "auth/scope-retry-limit",
+	}
+	clients  = []string{"auth/basic-cimd", "auth/pre-registration"}
+	refusals = []string{
+		"auth/resource-mismatch", "auth/iss-supported-missing", "auth/iss-wrong-issuer", "auth/iss-unexpected", "auth/iss-normalized",
+		"auth/metadata-issuer-mismatch",
+	}
+	added = []string{
+		"auth/offline-access-scope", "auth/offline-access-not-supported", "auth/authorization-server-migration",
+		"auth/iss-supported", "auth/iss-not-advertised",
+	}
+)
+
+// withoutMetadata and tokenMethods are the scenarios auth/* of the two revisions without a frozen set.
+var (
+	withoutMetadata = []string{"auth/2025-03-26-oauth-metadata-backcompat", "auth/2025-03-26-oauth-endpoint-fallback"}
+	tokenMethods    = []string{"auth/token-endpoint-auth-basic", "auth/token-endpoint-auth-post", "auth/token-endpoint-auth-none"}
+)
+
+// authExtensions are the scenarios for extensions of authorization, which are in no frozen set.
+var authExtensions = []string{
+	"auth/client-credentials-basic", "auth/client-credentials-jwt", "auth/enterprise-managed-authorization",
+	"auth/dpop", "auth/dpop-nonce", "auth/wif-jwt-bearer",
 }
 
 // skillsScenarios are the scenarios of the suite for servers with the extension
@@ -129,7 +184,11 @@ var directLegs = []leg{
 	{side: "server", via: "direct", rev: "2025-03-26", all: true, want: 1, of: 1},
 	{side: "client", via: "direct", rev: "2025-11-25", want: 4, of: 4},
 	{side: "client", via: "direct", rev: "2026-07-28", also: addedLater, want: 8, of: 8},
+	{side: "client", via: "direct-sign-in", rev: "2025-11-25", each: true, want: 14, of: 14},
+	{side: "client", via: "direct-sign-in", rev: "2026-07-28", each: true, want: 25, of: 25},
 }
 
-// applicable reports whether a scenario can be tested through Dragoman.
-func applicable(scenario string) bool { return !strings.HasPrefix(scenario, "auth/") }
+// signsIn reports whether a scenario tests how a client signs in.
+func signsIn(scenario string) bool { return strings.HasPrefix(scenario, "auth/") }
+
+func (l *leg) signsIn() bool { return strings.HasSuffix(l.via, "sign-in") }

@@ -17,6 +17,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/dragoman-mcp/dragoman/test/tab"
 )
 
 const (
@@ -28,10 +30,13 @@ const (
 const sdk = "github.com/modelcontextprotocol/go-sdk/conformance/"
 
 func main() {
+	tab.Main() // Dragoman starts this program as a browser in the scenarios auth/*
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
 		case "client":
 			os.Exit(clientMode(os.Args[2:]))
+		case "sign-in":
+			os.Exit(signInMode(os.Args[2:]))
 		case "one-era":
 			os.Exit(oneEraMode(os.Args[2:]))
 		case "task-server":

@@ -48,6 +48,21 @@ func (o outcome) with(status string) (found []check) {
 // ok reports whether the scenario ran and no check in it failed.
 func (o outcome) ok() bool { return len(o) > 0 && len(o.with("FAILURE")) == 0 }
 
+// strictly returns the outcome with warnings as failures, and with a failure if the suite, which also
+// looks at the client's exit status and time, said that the scenario failed.
+func (o outcome) strictly(said error) outcome {
+	o = slices.Clone(o)
+	for i := range o {
+		if o[i].Status == "WARNING" {
+			o[i].Status = "FAILURE"
+		}
+	}
+	if said != nil {
+		o = append(o, check{ID: "suite", Status: "FAILURE", ErrorMessage: "the suite ended with " + said.Error() + "; its log has the client's stderr"})
+	}
+	return o
+}
+
 var timestamp = regexp.MustCompile(`-\d{4}-\d\d-\d\dT[\dZ-]+$`)
 
 // results reads the result files of the suite. Each scenario has a folder named
@@ -80,9 +95,9 @@ func results(dir, side string) (map[string]outcome, error) {
 	return found, err
 }
 
-// scored returns the scenarios that count for one side, in the order of the suite's file. The file
+// scored returns the scenarios that count for a leg, in the order of the suite's file. The file
 // contains a flat list for each side, so no YAML parser is needed.
-func scored(file, side string) ([]string, error) {
+func (l *leg) scored(file string) ([]string, error) {
 	b, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
@@ -95,12 +110,12 @@ func scored(file, side string) ([]string, error) {
 		case line == "" || strings.HasPrefix(strings.TrimSpace(line), "#"):
 		case !strings.HasPrefix(line, " "):
 			section = strings.TrimSuffix(line, ":")
-		case isItem && section == side && applicable(item):
+		case isItem && section == l.side && signsIn(item) == l.signsIn():
 			names = append(names, item)
 		}
 	}
 	if len(names) == 0 {
-		return nil, fmt.Errorf("%s: no scenario for %s", file, side)
+		return nil, fmt.Errorf("%s: no scenario for %s", file, l.name())
 	}
 	return names, nil
 }

@@ -42,11 +42,19 @@ func (r *rig) run(ctx context.Context, l *leg, w io.Writer) (passed, failed int,
 		return 0, 0, err
 	}
 
+	names := l.only
+	if names == nil && !l.all {
+		if names, err = l.scored(filepath.Join(r.suite.requirements, l.rev+".yaml")); err != nil {
+			return 0, 0, err
+		}
+		names = append(names, l.also...)
+	}
 	var problems []string
+	var said map[string]error
 	if l.side == "server" {
 		problems, err = r.runServer(ctx, l, dir)
 	} else {
-		err = r.runClient(ctx, l, dir)
+		said, err = r.runClient(ctx, l, dir, names)
 	}
 	var found map[string]outcome
 	if err == nil {
@@ -55,16 +63,13 @@ func (r *rig) run(ctx context.Context, l *leg, w io.Writer) (passed, failed int,
 	if err != nil {
 		return 0, 0, fmt.Errorf("%s: %w\nsee %s", l.name(), err, dir)
 	}
-
-	names := slices.Sorted(maps.Keys(found))
-	switch {
-	case l.only != nil:
-		names = l.only
-	case !l.all:
-		if names, err = scored(filepath.Join(r.suite.requirements, l.rev+".yaml"), l.side); err != nil {
-			return 0, 0, err
+	if l.all {
+		names = slices.Sorted(maps.Keys(found))
+	}
+	for name, o := range found {
+		if l.each {
+			found[name] = o.strictly(said[name])
 		}
-		names = append(names, l.also...)
 	}
 	v := l.judge(found, names)
 	v.problems = append(v.problems, problems...)
@@ -84,7 +89,7 @@ func (r *rig) report(w io.Writer, l *leg, found map[string]outcome, v *verdict, 
 		o := found[n].without(l.excusedChecks)
 		counts := slices.Contains(v.names, n)
 		why, excused := l.excused[n]
-		if !applicable(n) || (!r.verbose && (o.ok() || !counts || excused)) {
+		if signsIn(n) != l.signsIn() || !r.verbose && (o.ok() || !counts || excused) {
 			continue
 		}
 		word, remark := "ok  ", ""
@@ -124,7 +129,8 @@ func (r *rig) runServer(ctx context.Context, l *leg, dir string) (problems []str
 	url, err := s.build(ctx, l)
 	if err == nil {
 		for _, one := range selections(l) {
-			err = errors.Join(err, r.suiteRun(ctx, dir, "server", "--url", url, one))
+			_, failed := r.suiteRun(ctx, dir, "server", "--url", url, one)
+			err = errors.Join(err, failed)
 		}
 	}
 	for _, p := range s.strike() {
@@ -133,19 +139,33 @@ func (r *rig) runServer(ctx context.Context, l *leg, dir string) (problems []str
 	return problems, err
 }
 
-// runClient runs the suite as the server. The suite starts the client.
-func (r *rig) runClient(ctx context.Context, l *leg, dir string) error {
+// runClient runs the suite as the server. The suite starts the client. If each scenario has a run of
+// its own, said has what the suite said of each that failed.
+func (r *rig) runClient(ctx context.Context, l *leg, dir string, names []string) (said map[string]error, err error) {
 	command := []string{r.self, "client", "-client", r.client}
-	if l.via != "direct" {
+	switch {
+	case l.via == "sign-in":
+		command = []string{r.self, "sign-in", "-dragoman", r.dragoman}
+	case !strings.HasPrefix(l.via, "direct"):
 		command = append(command, "-dragoman", r.dragoman)
 	}
-	return r.suiteRun(ctx, dir, "client", "--command", strings.Join(command, " "), selections(l)[0])
+	if !l.each {
+		_, err := r.suiteRun(ctx, dir, "client", "--command", strings.Join(command, " "), selections(l)[0])
+		return nil, err
+	}
+	said = map[string]error{}
+	for _, n := range names {
+		if said[n], err = r.suiteRun(ctx, dir, "client", "--command", strings.Join(command, " "), one(n, l.rev)); err != nil {
+			return nil, err
+		}
+	}
+	return said, nil
 }
 
 // selections returns the arguments for each run of the suite. Most legs need only one run.
 func selections(l *leg) (all [][]string) {
 	for _, n := range l.only {
-		all = append(all, []string{"--scenario", n, "--spec-version", l.rev, "--force"})
+		all = append(all, one(n, l.rev))
 	}
 	switch {
 	case l.only != nil:
@@ -156,26 +176,31 @@ func selections(l *leg) (all [][]string) {
 	return [][]string{{"--requirements", l.rev}}
 }
 
-// suiteRun runs the suite, with its results in dir/results. It ignores the exit status of the
-// suite, because the suite and the leg do not count the same scenarios. If the suite stops early,
-// scenarios are missing from the results.
-func (r *rig) suiteRun(ctx context.Context, dir, side, flag, value string, selection []string) error {
+// one returns the arguments that select a single scenario.
+func one(scenario, rev string) []string {
+	return []string{"--scenario", scenario, "--spec-version", rev, "--force"}
+}
+
+// suiteRun runs the suite, with its results in dir/results. said is how the suite ended; a leg with
+// many scenarios ignores it, because the suite and the leg do not count the same ones. If the suite
+// stops early, scenarios are missing from the results.
+func (r *rig) suiteRun(ctx context.Context, dir, side, flag, value string, selection []string) (said, err error) {
 	log, err := os.OpenFile(filepath.Join(dir, "suite.log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer log.Close()
 	results := filepath.Join(dir, "results")
 	if err := os.MkdirAll(results, 0o755); err != nil {
-		return err
+		return nil, err
 	}
 	argv := append([]string{r.suite.node, r.suite.script, side, flag, value, "--output-dir", results}, selection...)
 	if side == "server" {
 		argv = append(argv, "--timeout", fmt.Sprint(scenarioWithin.Milliseconds()))
 	}
-	err = run(ctx, dir, []string{"NODE_OPTIONS=--require " + r.suite.hook}, log, argv...)
+	said = run(ctx, dir, []string{"NODE_OPTIONS=--require " + r.suite.hook}, log, argv...)
 	if ctx.Err() != nil {
-		return err
+		return nil, said
 	}
-	return nil
+	return said, nil
 }

@@ -1,0 +1,227 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/dragoman-mcp/dragoman/test/tab"
+)
+
+// The suite's server of the scenarios auth/* has one tool.
+const theirTool = "test-tool"
+
+// theirDocument is the client document that auth/basic-cimd expects. Nobody can fetch it.
+const theirDocument = "https://conformance-test.local/client-metadata.json"
+
+// signInMode runs as the client under test in the scenarios auth/*. It gives `dragoman run URL` a home
+// of its own, with the settings that belong to the scenario and a scripted browser, connects a plain
+// client to it, and lists and calls. The suite's servers watch how Dragoman signs in.
+func signInMode(args []string) int {
+	fs := flag.NewFlagSet("sign-in", flag.ContinueOnError)
+	dragoman := fs.String("dragoman", "", "Dragoman's program")
+	if fs.Parse(args) != nil || fs.NArg() != 1 || *dragoman == "" {
+		return exitUsage
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), scenarioWithin-3*time.Second)
+	defer cancel()
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := signIn(ctx, *dragoman, fs.Arg(0)); err != nil {
+		fmt.Fprintln(os.Stderr, "conformance sign-in:", err)
+		return exitWorse
+	}
+	return 0
+}
+
+func signIn(ctx context.Context, dragoman, url string) (err error) {
+	home, err := os.MkdirTemp("", "dragoman-conformance-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(home)) }()
+	settings, err := signInSettings(home, os.Getenv("MCP_CONFORMANCE_SCENARIO"), os.Getenv("MCP_CONFORMANCE_CONTEXT"))
+	if err != nil {
+		return err
+	}
+	if err := configure(home, url, settings); err != nil {
+		return err
+	}
+	c := &person{links: filepath.Join(home, "links")}
+	cmd := exec.Command(dragoman, "run", "--verbose", url)
+	cmd.Env = c.environ(home)
+	cmd.Stderr = os.Stderr // the suite stores stderr with the checks of the scenario
+	session, err := c.client().Connect(ctx, &mcp.CommandTransport{Command: cmd, TerminateDuration: 3 * time.Second},
+		&mcp.ClientSessionOptions{ProtocolVersion: os.Getenv("MCP_CONFORMANCE_PROTOCOL_VERSION")})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, session.Close()) }()
+	return c.work(ctx, session)
+}
+
+// configure writes the configuration file of a home, with the suite's server and its settings.
+func configure(home, url string, signIn map[string]any) error {
+	if signIn == nil {
+		return nil
+	}
+	b, err := json.Marshal(map[string]any{
+		"mcpServers": map[string]any{"suite": map[string]any{"url": url}},
+		"dragoman":   map[string]any{"servers": map[string]any{"suite": map[string]any{"signIn": signIn}}},
+	})
+	if err != nil {
+		return err
+	}
+	dir := filepath.Join(home, "config", "dragoman")
+	return errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(filepath.Join(dir, "config.yaml"), b, 0o600)) // every JSON document is also YAML
+}
+
+// theirs is what the suite tells a client about a scenario.
+type theirs struct {
+	ClientID      string `json:"client_id"`
+	ClientSecret  string `json:"client_secret"`
+	PrivateKey    string `json:"private_key_pem"`
+	Assertion     string `json:"valid_jwt"`
+	IDToken       string `json:"idp_id_token"`
+	IDPClientID   string `json:"idp_client_id"`
+	IDPIssuer     string `json:"idp_issuer"`
+	TokenEndpoint string `json:"idp_token_endpoint"`
+}
+
+// signInSettings returns the settings signIn of a scenario's server, or nil if it needs none.
+func signInSettings(home, scenario, told string) (map[string]any, error) {
+	var c theirs
+	if told != "" {
+		if err := json.Unmarshal([]byte(told), &c); err != nil {
+			return nil, err
+		}
+	}
+	file := func(name, content string) (string, error) {
+		path := filepath.Join(home, name)
+		return path, os.WriteFile(path, []byte(content), 0o600)
+	}
+	switch scenario {
+	case "auth/basic-cimd":
+		return map[string]any{"clientMetadataURL": theirDocument}, nil
+	case "auth/pre-registration":
+		return map[string]any{"clientID": c.ClientID, "clientSecret": c.ClientSecret}, nil
+	case "auth/client-credentials-basic":
+		return map[string]any{"how": "client-credentials", "clientID": c.ClientID, "clientSecret": c.ClientSecret}, nil
+	case "auth/client-credentials-jwt":
+		return map[string]any{"how": "client-credentials", "clientID": c.ClientID, "privateKey": c.PrivateKey}, nil
+	case "auth/wif-jwt-bearer":
+		path, err := file("assertion", c.Assertion)
+		return map[string]any{"how": "workload", "clientID": c.ClientID, "assertion": path}, err
+	case "auth/enterprise-managed-authorization":
+		path, err := file("id-token", c.IDToken)
+		return map[string]any{"how": "enterprise", "clientID": c.ClientID, "clientSecret": c.ClientSecret,
+			"idToken": path, "idpIssuer": c.IDPIssuer, "idpTokenURL": c.TokenEndpoint, "idpClientID": c.IDPClientID}, err
+	}
+	return nil, nil
+}
+
+// person uses the client: it opens links, and calls again when told to.
+type person struct{ links string }
+
+// environ returns the environment of a person with an empty home and a scripted browser.
+func (p *person) environ(home string) []string {
+	kept := slices.DeleteFunc(os.Environ(), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return strings.HasPrefix(name, "XDG_") || strings.HasPrefix(name, "DRAGOMAN_") || name == "NODE_OPTIONS" || name == "HOME" || name == "BROWSER"
+	})
+	return slices.Concat(kept, tab.Environ(tab.Script{Log: p.links}), []string{
+		"HOME=" + home, "DISPLAY=:0", // a display, so that nobody takes this for a machine without one
+		"XDG_CONFIG_HOME=" + filepath.Join(home, "config"), "XDG_DATA_HOME=" + filepath.Join(home, "data"),
+		"XDG_CACHE_HOME=" + filepath.Join(home, "cache"), "XDG_STATE_HOME=" + filepath.Join(home, "state"), "XDG_RUNTIME_DIR=" + home,
+	})
+}
+
+// client returns a client that shows links to its user.
+func (p *person) client() *mcp.Client {
+	return mcp.NewClient(&mcp.Implementation{Name: "conformance", Version: "1"}, &mcp.ClientOptions{
+		Capabilities: &mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapabilities{URL: &mcp.URLElicitationCapabilities{}}},
+		ElicitationHandler: func(ctx context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+			if r.Params.Mode != "url" {
+				return nil, fmt.Errorf("asked in the mode %q, which the client does not have", r.Params.Mode)
+			}
+			return &mcp.ElicitResult{Action: "accept"}, p.open(ctx, r.Params.URL)
+		},
+	})
+}
+
+// open opens a link, unless Dragoman has opened it.
+func (p *person) open(ctx context.Context, link string) error {
+	if opened, err := os.ReadFile(p.links); err == nil && slices.Contains(strings.Split(string(opened), "\n"), link) {
+		return nil
+	}
+	_, err := tab.Open(ctx, link, tab.Script{Log: p.links})
+	return err
+}
+
+// work lists until the tool is there, and calls it twice.
+func (p *person) work(ctx context.Context, session *mcp.ClientSession) error {
+	for {
+		list, err := session.ListTools(ctx, nil)
+		if err != nil {
+			return fmt.Errorf("list: %w", err)
+		}
+		if slices.ContainsFunc(list.Tools, func(t *mcp.Tool) bool { return t.Name == theirTool }) {
+			break
+		}
+		select { // before the person is done, the list has only a tool that signs in
+		case <-time.After(200 * time.Millisecond):
+		case <-ctx.Done():
+			return errors.New("the tool never came")
+		}
+	}
+	for range 2 {
+		if err := p.call(ctx, session); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var aLink = regexp.MustCompile(`https?://[^\s"<>]+[^\s"<>.,]`)
+
+// call calls the tool. If the result says where to sign in first, the person does, and calls again.
+func (p *person) call(ctx context.Context, session *mcp.ClientSession) error {
+	for range 3 {
+		res, err := session.CallTool(ctx, &mcp.CallToolParams{Name: theirTool, Arguments: map[string]any{}})
+		if err != nil {
+			return fmt.Errorf("call: %w", err)
+		}
+		if !res.IsError {
+			return nil
+		}
+		said := ""
+		for _, c := range res.Content {
+			if t, ok := c.(*mcp.TextContent); ok {
+				said += t.Text
+			}
+		}
+		link := aLink.FindString(said)
+		if link == "" {
+			return fmt.Errorf("call: the tool failed: %s", said)
+		}
+		if err := p.open(ctx, link); err != nil {
+			return err
+		}
+	}
+	return errors.New("call: it asks for one sign-in after another")
+}
