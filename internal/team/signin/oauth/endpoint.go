@@ -1,0 +1,225 @@
+package oauth
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/secret"
+)
+
+// Endpoint asks the endpoints of an issuer on behalf of a client. The zero value is of no use.
+type Endpoint struct {
+	Doer   Doer
+	Issuer *Issuer
+	Client Client
+	Prover *Prover // for tokens bound to a key; nil for bearer tokens
+}
+
+// The grant types.
+const (
+	grantCode        = "authorization_code"
+	grantRefresh     = "refresh_token"
+	grantCredentials = "client_credentials"
+	grantDevice      = "urn:ietf:params:oauth:grant-type:device_code"
+	grantAssertion   = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+	grantExchange    = "urn:ietf:params:oauth:grant-type:token-exchange"
+)
+
+// Code redeems a code. r is the request that it came of.
+func (e *Endpoint) Code(ctx context.Context, code secret.Text, r Request) (Token, error) {
+	return e.token(ctx, grantCode, r.Resource, nil, r.Scopes, url.Values{
+		"code": {code.Reveal()}, "redirect_uri": {r.Redirect}, "code_verifier": {r.Verifier.Reveal()},
+	})
+}
+
+// Refresh asks for a new token. Scopes are those that were granted, or nil. If the answer has no new
+// refresh token, Refresh of the result is the old one.
+func (e *Endpoint) Refresh(ctx context.Context, refresh secret.Text, resource string, scopes []string) (Token, error) {
+	t, err := e.token(ctx, grantRefresh, resource, scopes, scopes, url.Values{"refresh_token": {refresh.Reveal()}})
+	if err == nil && t.Refresh.Reveal() == "" {
+		t.Refresh = refresh // RFC 6749 §6
+	}
+	return t, err
+}
+
+// ClientCredentials asks for a token for the client itself (RFC 6749 §4.4).
+func (e *Endpoint) ClientCredentials(ctx context.Context, resource string, scopes []string) (Token, error) {
+	return e.token(ctx, grantCredentials, resource, scopes, scopes, url.Values{})
+}
+
+// Assertion asks for a token with an assertion as the grant (RFC 7523 §2.1): that of a workload's platform,
+// or what an exchange gave.
+func (e *Endpoint) Assertion(ctx context.Context, assertion secret.Text, resource string, scopes []string) (Token, error) {
+	return e.token(ctx, grantAssertion, resource, scopes, scopes, url.Values{"assertion": {assertion.Reveal()}})
+}
+
+// Exchange is a token exchange (RFC 8693 §2.1).
+type Exchange struct {
+	Subject     secret.Text
+	SubjectType string // see the Type constants
+	Requested   string // "" leaves it to the issuer
+	Audience    string
+	Resource    string
+	Scopes      []string
+}
+
+// The token types of exchanges.
+const (
+	TypeAccess = "urn:ietf:params:oauth:token-type:access_token"
+	TypeID     = "urn:ietf:params:oauth:token-type:id_token"
+	TypeIDJAG  = "urn:ietf:params:oauth:token-type:id-jag"
+	TypeJWT    = "urn:ietf:params:oauth:token-type:jwt"
+)
+
+// Exchange exchanges a token for another. If one of a certain type was requested, no other is accepted: an
+// access token must not be sent to another issuer as if it were an ID-JAG.
+func (e *Endpoint) Exchange(ctx context.Context, x Exchange) (Token, error) {
+	form := url.Values{"subject_token": {x.Subject.Reveal()}, "subject_token_type": {x.SubjectType}}
+	optional(form, "requested_token_type", x.Requested)
+	optional(form, "audience", x.Audience)
+	t, err := e.token(ctx, grantExchange, x.Resource, x.Scopes, x.Scopes, form)
+	if err == nil && x.Requested != "" && t.Issued != x.Requested {
+		return Token{}, fault(AnswerInvalid, e.Issuer.Token, "%s gave a token of another type than we asked for", show(e.Issuer.Issuer))
+	}
+	return t, err
+}
+
+// token asks the token endpoint. asked has the scopes that the request goes back to, and sent those that go
+// into it: none for a code, whose scopes are settled.
+func (e *Endpoint) token(ctx context.Context, grant, resource string, sent, asked []string, form url.Values) (Token, error) {
+	form.Set("grant_type", grant)
+	// AU §Resource Parameter Implementation: at authorize and at token, and a refresh is a token request.
+	optional(form, "resource", resource)
+	optional(form, "scope", strings.Join(sent, " "))
+	a, err := e.send(ctx, e.Issuer.Token, form)
+	if err != nil {
+		return Token{}, err
+	}
+	t, err := ReadToken(a.Body, time.Now())
+	switch {
+	case err != nil:
+		return Token{}, err
+	case t.Type == "DPoP" && e.Prover == nil:
+		return Token{}, fault(AnswerInvalid, e.Issuer.Token, "%s gave a token that is bound to a key, which we didn't ask for", show(e.Issuer.Issuer))
+	case t.Type == "N_A" && grant != grantExchange:
+		return Token{}, fault(AnswerInvalid, e.Issuer.Token, "%s gave something that is not an access token", show(e.Issuer.Issuer))
+	case !t.ScopesSaid:
+		t.Scopes = asked // RFC 6749 §5.1
+	}
+	return t, nil
+}
+
+// Revoke revokes a token (RFC 7009). It does nothing if the issuer has no endpoint for that. The hint is
+// access_token or refresh_token.
+func (e *Endpoint) Revoke(ctx context.Context, token secret.Text, hint string) error {
+	if e.Issuer.Revoke == "" || token.Reveal() == "" {
+		return nil
+	}
+	_, err := e.send(ctx, e.Issuer.Revoke, url.Values{"token": {token.Reveal()}, "token_type_hint": {hint}})
+	return err
+}
+
+// send posts a form to an endpoint of the issuer. A nonce that the issuer wants in our proof is sent with a
+// second request, once (RFC 9449 §8).
+func (e *Endpoint) send(ctx context.Context, at string, form url.Values) (*Answer, error) {
+	if e.Client.isOthers(e.Issuer) {
+		return nil, otherIssuer(e.Client, e.Issuer)
+	}
+	for again := e.Prover != nil; ; again = false {
+		req, err := e.request(ctx, at, form)
+		if err != nil {
+			return nil, err
+		}
+		a, err := e.Doer.Do(ctx, req)
+		if err != nil {
+			return nil, &Trouble{URL: at, Err: err}
+		}
+		fresh := e.Prover != nil && e.Prover.Learn(at, a.Header.Get("DPoP-Nonce"))
+		if err = judge(a, at); err == nil {
+			return a, nil
+		}
+		if !again || !fresh || !Refused(err, "use_dpop_nonce") {
+			return nil, err
+		}
+	}
+}
+
+// judge returns the error of an answer, if it is one. There are issuers, GitHub among them, that refuse with
+// a status of 200.
+func judge(a *Answer, at string) error {
+	if a.Status != http.StatusOK {
+		return refusal(a, at)
+	}
+	if isMarkup(a) {
+		return trouble(at, a)
+	}
+	if d, err := parse(a.Body); err == nil && d.v.Get("access_token").Absent() {
+		if e := d.refusal(at, a.Status); e != nil {
+			return e
+		}
+	}
+	return nil
+}
+
+func (e *Endpoint) request(ctx context.Context, at string, form url.Values) (*http.Request, error) {
+	header := http.Header{"Content-Type": {"application/x-www-form-urlencoded"}, "Accept": {"application/json"}}
+	body := url.Values{}
+	for name, values := range form {
+		body[name] = values
+	}
+	if err := e.authenticate(header, body); err != nil {
+		return nil, err
+	}
+	if e.Prover != nil {
+		proof, err := e.Prover.Proof(http.MethodPost, at, secret.Text{})
+		if err != nil {
+			return nil, err
+		}
+		header["Dpop"] = []string{proof}
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, at, strings.NewReader(body.Encode()))
+	if err != nil {
+		return nil, fault(EndpointInvalid, at, "the endpoint %s is not a URL", show(at))
+	}
+	req.Header = header
+	return req, nil
+}
+
+// authenticate adds who we are to a request: in one way only (RFC 6749 §2.3).
+func (e *Endpoint) authenticate(header http.Header, body url.Values) error {
+	c, hidden := &e.Client, e.Client.Secret.Reveal()
+	method := c.method(e.Issuer)
+	if (method == MethodBasic || method == MethodPost) && hidden == "" || method == MethodKey && c.Key == nil {
+		return fault(ClientMismatch, e.Issuer.At, "%s wants the client to authenticate with %s, for which we have nothing", show(e.Issuer.Issuer), method).
+			next("set signIn.clientSecret or signIn.privateKey")
+	}
+	switch method {
+	case MethodBasic:
+		// RFC 6749 §2.3.1: both halves are encoded as in a form first.
+		pair := http.Request{Header: http.Header{}}
+		pair.SetBasicAuth(url.QueryEscape(c.ID), url.QueryEscape(hidden))
+		header["Authorization"] = pair.Header["Authorization"]
+	case MethodPost:
+		body.Set("client_id", c.ID)
+		body.Set("client_secret", hidden)
+	case MethodKey:
+		if len(e.Issuer.Algs) > 0 && !slices.Contains(e.Issuer.Algs, "ES256") {
+			return fault(ClientMismatch, e.Issuer.At, "%s takes no assertions that are signed with ES256", show(e.Issuer.Issuer)).
+				next("use a client secret instead")
+		}
+		assertion, err := c.Key.assertion(c.ID, e.Issuer.Issuer)
+		if err != nil {
+			return err
+		}
+		// The assertion says who we are, so there is no client_id (RFC 7521 §4.2).
+		body.Set("client_assertion_type", "urn:ietf:params:oauth:client-assertion-type:jwt-bearer")
+		body.Set("client_assertion", assertion)
+	default:
+		body.Set("client_id", c.ID)
+	}
+	return nil
+}

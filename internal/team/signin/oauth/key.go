@@ -1,0 +1,92 @@
+package oauth
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/secret"
+)
+
+// Key is a private key that signs assertions: ECDSA on P-256, so ES256.
+type Key struct {
+	jwk    jose.JSONWebKey
+	signer jose.Signer
+}
+
+var errKey = errors.New("it is not a private key of the kind ES256 (ECDSA on P-256), in PEM or as a JWK")
+
+// ParseKey reads a private key in PEM (PKCS #8 or SEC 1) or as a JWK. Errors don't show it.
+func ParseKey(text secret.Text) (*Key, error) {
+	raw := strings.TrimSpace(text.Reveal())
+	var jwk jose.JSONWebKey
+	if strings.HasPrefix(raw, "{") {
+		if jwk.UnmarshalJSON([]byte(raw)) != nil {
+			return nil, errKey
+		}
+	} else if block, _ := pem.Decode([]byte(raw)); block == nil {
+		return nil, errKey
+	} else if k, err := x509.ParsePKCS8PrivateKey(block.Bytes); err == nil {
+		jwk.Key = k
+	} else if k, err := x509.ParseECPrivateKey(block.Bytes); err == nil {
+		jwk.Key = k
+	}
+	k, ok := jwk.Key.(*ecdsa.PrivateKey)
+	if !ok || k.Curve != elliptic.P256() {
+		return nil, errKey
+	}
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: k, KeyID: jwk.KeyID}},
+		(&jose.SignerOptions{}).WithType("JWT"))
+	if err != nil {
+		return nil, errKey
+	}
+	return &Key{jwk: jose.JSONWebKey{Key: k, KeyID: jwk.KeyID}, signer: signer}, nil
+}
+
+// Public returns the public half as a JWK set, for a document of ours.
+func (k *Key) Public() []byte {
+	public := k.jwk.Public()
+	public.Algorithm, public.Use = string(jose.ES256), "sig"
+	raw, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{public}})
+	if err != nil {
+		panic("a public key could not be written: " + err.Error())
+	}
+	return raw
+}
+
+// assertionLife is how long a client assertion is good: long enough for a clock that is a little wrong.
+const assertionLife = 2 * time.Minute
+
+// assertion makes the assertion with which a client proves who it is (RFC 7523 §2.2). Its audience is the
+// issuer and nothing else, since an audience that another issuer would take too could be replayed there
+// (draft-ietf-oauth-rfc7523bis).
+func (k *Key) assertion(client, issuer string) (string, error) {
+	now := time.Now()
+	return sign(k.signer, map[string]any{
+		"iss": client, "sub": client, "aud": issuer, "jti": Random(),
+		"iat": now.Unix(), "exp": now.Add(assertionLife).Unix(),
+	})
+}
+
+func sign(signer jose.Signer, claims map[string]any) (string, error) {
+	raw, err := json.Marshal(claims)
+	if err != nil {
+		return "", err
+	}
+	signed, err := signer.Sign(raw)
+	if err != nil {
+		return "", err
+	}
+	return signed.CompactSerialize()
+}
+
+// thumbprint returns the thumbprint of a public key (RFC 7638).
+func thumbprint(k jose.JSONWebKey) ([]byte, error) { return k.Thumbprint(crypto.SHA256) }
