@@ -80,6 +80,7 @@ func serveSettings() map[string]setting {
 			ours:   `access: {loopback: keys}`,
 			effect: func(s *stage) { s.wants(s.post("/mcp", "{"), "401 ", "needs an API key") },
 		},
+		"dragoman.egress": {ours: `egress: {allow: ["*"]}`, fails: "allows too much"},
 		"dragoman.publicURL": {
 			ours: `publicURL: "https://gateway.internal/tools"`,
 			effect: func(s *stage) {
@@ -351,6 +352,10 @@ func entrySettings() map[string]setting {
 			s.lacks(s.requests(), "POST /sse")
 		}}
 	}
+	// What the keys of other clients mean is in package clientfile.
+	foreign := func(bad string) setting {
+		return setting{whole: at(`url: "@WEB@/mcp", ` + bad), fails: "mcpServers.a.oauth"}
+	}
 	return map[string]setting{
 		"mcpServers.NAME.command": {effect: works},
 		"mcpServers.NAME.args": {entry: `args: [one, "two three"]`, effect: func(s *stage) {
@@ -374,6 +379,11 @@ func entrySettings() map[string]setting {
 		"mcpServers.NAME.type":          kind("type"),
 		"mcpServers.NAME.transport":     kind("transport"),
 		"mcpServers.NAME.transportType": kind("transportType"),
+
+		"mcpServers.NAME.oauth":          foreign(`oauth: {callbackPort: x}`),
+		"mcpServers.NAME.auth":           foreign(`auth: {callbackPort: x}`),
+		"mcpServers.NAME.scopes":         foreign(`scopes: "\""`),
+		"mcpServers.NAME.oauth_resource": foreign(`oauth_resource: x`),
 
 		"mcpServers.NAME.compatibility_mode": {entry: `compatibility_mode: api_wrapper`, effect: isolated},
 		"mcpServers.NAME.compatibilityMode":  {entry: `compatibilityMode: api_wrapper`, effect: isolated},
@@ -404,6 +414,10 @@ func serverSettings() map[string]setting {
 				}
 				s.wants(s.call("echo", "{}"), `"content"`)
 			},
+		},
+		"dragoman.servers.NAME.signIn": {
+			whole: `{mcpServers: {a: {url: "@WEB@/mcp"}}, dragoman: {listen: "127.0.0.1:0", servers: {a: {signIn: {how: browser}}}}}`,
+			fails: `"browser" is not a valid value`,
 		},
 		"dragoman.servers.NAME.ping": {own: `ping: 5s`, effect: func(s *stage) {
 			s.call("echo", "{}")

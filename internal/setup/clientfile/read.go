@@ -119,6 +119,8 @@ func Read(c *Client, path string, root *Value, owned bool, opt Options) File {
 	switch c.ID {
 	case "claude-code":
 		f.projects(root, add, opt)
+	case "codex":
+		f.callBack(root)
 	case "gemini":
 		f.switched(root.Get("mcp", "excluded"), root.Get("mcp", "allowed"))
 	}
@@ -147,6 +149,20 @@ func (f *File) projects(root *Value, add func(*Value, []string, string), opt Opt
 				f.Elsewhere = map[string]int{}
 			}
 			f.Elsewhere[m.Key] = len(servers.Members)
+		}
+	}
+}
+
+// callBack gives the redirect URI at the top of a file of Codex to the servers with a registered client that
+// have none of their own.
+func (f *File) callBack(root *Value) {
+	uri := root.Get("mcp_oauth_callback_url")
+	if port := root.Get("mcp_oauth_callback_port"); uri.text() == "" && port.text() != "" {
+		uri = Text("http://127.0.0.1:" + port.text() + "/callback")
+	}
+	for i := range f.Servers {
+		if in := f.Servers[i].Settings.Get("signIn"); uri.text() != "" && in.Get("clientID") != nil && in.Get("callback") == nil {
+			in.set("callback", uri)
 		}
 	}
 }

@@ -22,6 +22,7 @@ type reading struct {
 	headers, env *Value
 	allow, deny  []string
 	settings     *Value
+	signIn       signIn
 }
 
 func readServer(c *Client, m *Member, project string, inputs map[string]*Value, opt Options) Server {
@@ -29,6 +30,7 @@ func readServer(c *Client, m *Member, project string, inputs map[string]*Value, 
 	r := &reading{c: c, s: &s, entry: &Value{Kind: Map, Line: m.Line, Col: m.Col}, settings: Mapping(), headers: Mapping(), env: Mapping()}
 	r.x = expander{refs: c.refs, os: opt.OS, project: project, inputs: inputs, found: s.need}
 	r.x.note = func(text string) { r.note(m, text, false) }
+	r.signIn = signIn{out: Mapping(), text: r.scalar, note: r.note}
 	if m.Value.Kind != Map {
 		r.broken(m, "is "+m.Value.Kind.String()+", not a server")
 		return s
@@ -114,7 +116,7 @@ func (r *reading) items(m *Member) []*Value {
 // These are the texts of notes about keys that Dragoman's own file does not have.
 const (
 	approvals  = "is ignored: your client asks for approvals, but Dragoman does not"
-	signIn     = "is ignored: Dragoman does not support sign-in yet; if the server needs a token, add a header with the token"
+	tokens     = "is ignored: Dragoman signs in by itself if the server supports OAuth; if it needs another token, add a header with the token"
 	unneeded   = "is ignored: Dragoman does not need this key"
 	impossible = "is ignored: Dragoman has no setting for this key"
 )
@@ -123,8 +125,8 @@ const (
 var untold = map[string]string{
 	"trust": approvals, "autoApprove": approvals, "alwaysAllow": approvals, "default_tools_approval_mode": approvals,
 	"toolPermissions": approvals, "default_permissions": approvals,
-	"oauth": signIn, "auth": signIn, "headersHelper": signIn, "authProviderType": signIn, "targetAudience": signIn,
-	"targetServiceAccount": signIn, "scopes": signIn, "oauth_resource": signIn, "authorization_token": signIn, "http_headers_command": signIn,
+	"headersHelper": tokens, "authProviderType": tokens, "targetAudience": tokens,
+	"targetServiceAccount": tokens, "authorization_token": tokens, "http_headers_command": tokens,
 	"sandbox": impossible, "sandboxEnabled": impossible, "experimental_environment": impossible, "environment_id": impossible,
 	"description": unneeded, "name": unneeded, "displayName": unneeded, "title": unneeded, "icon": unneeded, "id": unneeded,
 	"version": unneeded, "gallery": unneeded, "dev": unneeded, "metadata": unneeded, "required": unneeded,
@@ -171,6 +173,8 @@ func (r *reading) member(m *Member) {
 			r.s.need(Variable{Name: name})
 			r.headers.set("Authorization", &Value{Kind: String, Text: "Bearer ${" + name + "}", Line: v.Line, Col: v.Col})
 		}
+	case "oauth", "auth", "scopes", "oauth_resource":
+		r.signIn.member(m)
 	case "disabled", "enabled":
 		if (v.text() == "true") == (m.Key == "disabled") {
 			r.entry.set("disabled", boolean(true))
@@ -194,7 +198,7 @@ func (r *reading) member(m *Member) {
 			r.allow = list
 		}
 	default:
-		if v.Kind == Null || v.Kind == Bool && v.Text == "false" {
+		if v.Kind == Null || v.Kind == Bool && v.Text == "false" || m.Key == "authProviderType" && v.Text == "dynamic_discovery" {
 			return // the key turns off a feature that Dragoman does not have
 		}
 		text, known := untold[m.Key]
@@ -345,6 +349,9 @@ func (r *reading) finish(m *Member, opt Options) {
 		head.set("url", r.scalar(&Value{Text: r.address, Line: r.addressAt.Line, Col: r.addressAt.Col}))
 		if len(r.headers.Members) > 0 {
 			head.set("headers", r.headers)
+		}
+		if len(r.signIn.out.Members) > 0 {
+			r.settings.set("signIn", r.signIn.out)
 		}
 		if r.usesEnv() {
 			head.set("env", r.env)

@@ -15,6 +15,7 @@ func ServerKeys() []string {
 	keys := strings.Fields(`command args env environment env_vars envFile cwd url httpUrl serverUrl type transport transportType
 		headers http_headers env_http_headers bearer_token_env_var disabled enabled timeout tool_timeout_sec startup_timeout_sec
 		startup_timeout_ms compatibility_mode compatibilityMode enabled_tools includeTools disabled_tools excludeTools tools`)
+	keys = append(keys, SignInKeys()...)
 	for k := range untold {
 		keys = append(keys, k)
 	}

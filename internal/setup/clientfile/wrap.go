@@ -133,9 +133,12 @@ func (c *Client) wrapped(server string, entry *Value, program, found string) (*V
 func (c *Client) reachable(entry *Value, url string) error {
 	for _, m := range entry.Members {
 		off := m.Value.Kind == Null || m.Value.Kind == Bool && m.Value.Text == "false"
-		if untold[m.Key] == signIn && !off {
-			return fmt.Errorf("its key %s means that the client signs in to the server, which Dragoman does not support yet", m.Key)
+		if untold[m.Key] == tokens && !off {
+			return fmt.Errorf("its key %s gets a token that only the client can get", m.Key)
 		}
+	}
+	if settings, _ := SignIn(entry); len(settings.Members) > 0 {
+		return errors.New("it says how to sign in to the server, which a command line cannot; run `dragoman import` instead")
 	}
 	for _, key := range []string{"type", "transport", "transportType"} {
 		if kind := strings.ToLower(entry.Get(key).text()); kind == "ws" || kind == "websocket" {

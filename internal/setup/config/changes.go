@@ -10,7 +10,7 @@ import (
 // its own setting maps to "".
 var serverSettings = map[string]string{
 	"Command": "command", "Args": "args", "Env": "env", "Dir": "cwd", "InheritEnv": "inheritEnv", "URL": "url",
-	"Header": "headers", "Kind": "type", "CAFile": "caFile", "Prefix": "prefix", "Unprefixed": "prefix", "Isolation": "isolation",
+	"Header": "headers", "Kind": "type", "CAFile": "caFile", "SignIn": "signIn", "Prefix": "prefix", "Unprefixed": "prefix", "Isolation": "isolation",
 	"Revision": "revision", "Dialect": "dialect", "Profile": "dialect", "Lazy": "lazy", "Expose": "expose",
 	"CallTimeout": "callTimeout", "CallMax": "callMax", "StartTimeout": "startTimeout", "Message": "message", "Ping": "ping",
 	"Disabled": "disabled", "Unusable": "variables", "Shared": "use", "Also": "expose",
@@ -27,6 +27,7 @@ var snapshotSettings = map[string]string{
 	"Origins": "allowedOrigins", "Log": "log", "Traces": "telemetry.traces", "Console": "console", "Record": "record", "Dialects": "dialects",
 	"AllowUnauthenticatedNetworkAccess": "allowUnauthenticatedNetworkAccess",
 	"Access":                            "access.loopback",
+	"Egress":                            "egress.allow",
 	"Expose":                            "expose",
 	"File":                              "", "Empty": "", "Servers": "", "Projects": "",
 }

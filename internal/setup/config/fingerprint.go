@@ -53,6 +53,7 @@ func fingerprint(s *Server, dialects []*dialect.Profile) string {
 		text(f.Value.Reveal())
 	}
 	text(s.CAFile)
+	s.SignIn.hash(text, count)
 	text(s.Isolation.String())
 	text(s.Revision.String())
 	text(s.Dialect)

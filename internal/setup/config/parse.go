@@ -181,6 +181,7 @@ func (c *compiler) readOurs(o *object, s *Snapshot) {
 		s.Access.LoopbackKeys = a.choice("loopback", []string{"open", "keys"}, 0) == 1
 		a.done()
 	}
+	c.readEgress(o.object("egress"), s)
 	if n := o.text("publicURL", &s.PublicURL); n != nil {
 		if bad, hint := badPublicURL(s.PublicURL); bad != "" {
 			c.problem(n, o.at("publicURL"), bad, hint)

@@ -51,6 +51,10 @@ func (s *Snapshot) AppendYAML(dst []byte) []byte {
 		p.line(1, "access:")
 		p.text(2, "loopback", "keys")
 	}
+	if len(s.Egress.Allow) > 0 {
+		p.line(1, "egress:")
+		p.list(2, "allow", s.Egress.Allow)
+	}
 	p.identity(&s.Identity)
 	p.line(1, "revisions:")
 	p.list(2, "accept", mcp.Dates(s.Revisions.Accept))
@@ -211,13 +215,13 @@ func (p *printer) server(s *Server) {
 	if len(s.Env) > 0 {
 		p.line(2, "env:")
 		for _, k := range slices.Sorted(maps.Keys(s.Env)) {
-			p.secret(s, join(join(path, "env"), k), k, s.Env[k])
+			p.secret(3, s, join(join(path, "env"), k), k)
 		}
 	}
 	if len(s.Header) > 0 {
 		p.line(2, "headers:")
 		for _, f := range s.Header {
-			p.secret(s, join(join(path, "headers"), f.Name), f.Name, f.Value)
+			p.secret(3, s, join(join(path, "headers"), f.Name), f.Name)
 		}
 	}
 	if s.Disabled {
@@ -243,14 +247,14 @@ func (p *printer) setting(depth int, s *Server, path, key, value string) {
 	p.text(depth, key, value)
 }
 
-// secret prints an entry of env or headers with a masked value. It adds a comment if the value refers
+// secret prints a setting with a masked value, such as an entry of env or headers. It adds a comment if the value refers
 // to a variable or a secret that is not set.
-func (p *printer) secret(s *Server, path, key string, value Secret) {
+func (p *printer) secret(depth int, s *Server, path, key string) {
 	if name := s.unset[path]; name != "" {
-		p.line(3, word(key)+": "+word(mask)+"  # "+lacking(name, "${"+name+"}"))
+		p.line(depth, word(key)+": "+word(mask)+"  # "+lacking(name, "${"+name+"}"))
 		return
 	}
-	p.text(3, key, value.String())
+	p.text(depth, key, mask)
 }
 
 // lacking says what is missing: the reference, called what if it's a variable.
@@ -314,6 +318,7 @@ func (p *printer) settings(s *Server) {
 	if s.CAFile != "" {
 		p.text(3, "caFile", s.CAFile)
 	}
+	p.signIn(s)
 	p.line(3, fmt.Sprintf("lazy: %t", s.Lazy))
 	if s.Command != "" {
 		p.list(3, "inheritEnv", s.InheritEnv)
@@ -329,6 +334,57 @@ func (p *printer) settings(s *Server) {
 		p.text(3, "ping", short(s.Ping))
 	}
 	p.expose(3, s.Expose)
+}
+
+// signIn prints how we sign in to a server with a URL. Without settings, it prints nothing.
+func (p *printer) signIn(s *Server) {
+	x := &s.SignIn
+	if s.Command != "" {
+		return
+	}
+	before := len(p.b)
+	p.line(3, "signIn:")
+	empty := len(p.b)
+	if x.How != HowAuto && !(x.How == HowHeaders && s.authorized()) {
+		p.text(4, "how", x.How.String())
+	}
+	if x.Shared {
+		p.text(4, "per", "shared")
+	}
+	if len(x.Scopes) > 0 {
+		p.list(4, "scopes", x.Scopes)
+	}
+	home := strings.TrimSuffix(strings.TrimSuffix(p.entries, "mcpServers"), ".")
+	if home == "" {
+		home = ourKey
+	}
+	path := join(join(join(home, "servers"), s.Name), "signIn")
+	for _, t := range []struct{ key, value string }{
+		{"clientID", x.ClientID}, {"clientSecret", x.ClientSecret.Reveal()}, {"privateKey", x.PrivateKey.Reveal()}, {"assertion", x.Assertion},
+		{"issuer", x.Issuer}, {"authorizationURL", x.AuthorizationURL}, {"tokenURL", x.TokenURL}, {"clientMetadataURL", x.ClientMetadataURL},
+		{"callback", x.Callback}, {"resource", x.Resource},
+	} {
+		switch {
+		case t.key == "clientSecret" || t.key == "privateKey":
+			if t.value != "" || s.unset[join(path, t.key)] != "" {
+				p.secret(4, s, join(path, t.key), t.key)
+			}
+		case t.value != "":
+			p.text(4, t.key, t.value)
+		}
+	}
+	if len(x.Params) > 0 {
+		p.line(4, "params:")
+		for _, name := range slices.Sorted(maps.Keys(x.Params)) {
+			p.text(5, name, excerpt.MaskSecrets(x.Params[name]))
+		}
+	}
+	if x.Hold > 0 {
+		p.text(4, "hold", short(x.Hold))
+	}
+	if len(p.b) == empty {
+		p.b = p.b[:before]
+	}
 }
 
 func (p *printer) expose(indent int, e Expose) {

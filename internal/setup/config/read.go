@@ -143,6 +143,14 @@ func (o *object) object(key string) *object {
 	return nil
 }
 
+// within does the same as object, also if o is nil.
+func (o *object) within(key string) *object {
+	if o == nil {
+		return nil
+	}
+	return o.object(key)
+}
+
 // unknown returns the members that were never looked up.
 func (o *object) unknown() []*member {
 	var out []*member

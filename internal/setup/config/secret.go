@@ -46,6 +46,7 @@ func withoutScheme(value string) string {
 //   - the values in Env and Header that have a name such as GITHUB_TOKEN or Authorization, or look
 //     like credentials
 //   - the values that replaced references in Args, Env, Header and URL
+//   - the secret and the key with which we sign in
 //   - arguments that have a name such as --token
 //   - the password and the query in URL
 //   - for a command: the inherited variables that have a name such as GITHUB_TOKEN, and the
@@ -77,6 +78,9 @@ func (s Server) Secrets() []string {
 		}
 	}
 	for _, v := range s.outside {
+		add(v.Reveal())
+	}
+	for _, v := range []Secret{s.SignIn.ClientSecret, s.SignIn.PrivateKey} {
 		add(v.Reveal())
 	}
 	for _, text := range excerpt.SecretArguments(s.Args) {

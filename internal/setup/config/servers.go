@@ -20,7 +20,7 @@ import (
 var foreign = []string{
 	"alwaysAllow", "autoApprove", "autoStart", "capabilities", "category", "debug",
 	"description", "displayName", "envFile", "gallery", "icon", "id", "instructions", "metadata", "name",
-	"oauth", "priority", "roots", "scope", "tags", "title", "transportOptions", "trust", "version",
+	"priority", "roots", "scope", "tags", "title", "transportOptions", "trust", "version",
 }
 
 // foreignFilters are the keys with which other clients hide tools.
@@ -73,9 +73,11 @@ func (c *compiler) readServers(entries *node, settings *object, s *Snapshot) {
 		entry := c.object(m.whole(), path)
 		c.setOwn(entry)
 		c.readEntry(entry, &srv)
-		if own := settings.object(m.key); own != nil {
+		own := settings.object(m.key)
+		if own != nil {
 			c.readSettings(own, &srv)
 		}
+		c.readSignIn(own.within("signIn"), &srv, s)
 		c.server, c.own = nil, ownEnv{}
 		c.claim(prefixes, m.place(), path, &srv)
 		if srv.Command == "" {
@@ -173,6 +175,7 @@ func (c *compiler) readEntry(o *object, srv *Server) {
 		kind = as
 	}
 	c.readHeaders(o, srv)
+	c.readForeignSignIn(o, srv)
 	srv.Kind = kind
 	c.readCompatibility(o, srv)
 	misspelt := c.foreignMembers(o, srv)
@@ -207,7 +210,7 @@ func (c *compiler) readEntry(o *object, srv *Server) {
 // dragoman.servers.
 var (
 	entryKeys   = []string{"command", "args", "env", "cwd", "url", "headers", "type", "disabled"}
-	settingKeys = []string{"callMax", "callTimeout", "caFile", "dialect", "expose", "inheritEnv", "isolation", "lazy", "ping", "prefix", "revision", "startTimeout"}
+	settingKeys = []string{"callMax", "callTimeout", "caFile", "dialect", "expose", "inheritEnv", "isolation", "lazy", "ping", "prefix", "revision", "signIn", "startTimeout"}
 )
 
 // foreignMembers reports the keys that Dragoman does not know or does not use. misspelt is true if one
@@ -517,6 +520,7 @@ func (c *compiler) readSettings(o *object, srv *Server) {
 		c.problem(o.n, o.at("callMax"), fmt.Sprintf("%s is shorter than callTimeout, which is %s", short(srv.CallMax), short(srv.CallTimeout)), "raise callMax or lower callTimeout")
 	}
 	c.readExpose(o.object("expose"), &srv.Expose)
+	o.get("signIn") // readSignIn reads it, whether or not there are settings
 	o.done()
 }
 

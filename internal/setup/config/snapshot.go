@@ -57,6 +57,7 @@ type Snapshot struct {
 	// reach Listen. Otherwise they need one.
 	AllowUnauthenticatedNetworkAccess bool
 	Access                            Access
+	Egress                            Egress
 
 	Projects []Project // in file order, without default; empty in the configuration of a project
 	Expose   Expose    // what clients of a project see of all its servers; zero for default
@@ -73,6 +74,11 @@ type TLS struct{ Cert, Key string }
 // Access says who may come in.
 type Access struct {
 	LoopbackKeys bool // clients on this machine need an API key, too
+}
+
+// Egress says what requests to addresses that a server or a client names may reach.
+type Egress struct {
+	Allow []string // hosts, in lower case, that may be nearer than the server that names them
 }
 
 // Equal reports whether s and t have the same content. Comments and formatting in the files do not
@@ -231,6 +237,8 @@ type Server struct {
 	// CAFile is the path of a PEM file with certificate authorities; "" for none. For connections to
 	// URL, Dragoman trusts them in addition to the authorities of the system.
 	CAFile string
+	// SignIn says how Dragoman gets credentials for URL. It's zero for a command.
+	SignIn SignIn
 
 	// Given means that the server comes from the command line and not from a file. For such a server,
 	// hints suggest flags instead of settings.

@@ -14,7 +14,7 @@ import (
 // Secret is a literal secret that Take has moved out of a server.
 type Secret struct {
 	Variable string // the name of the variable that replaces the secret, as ${Variable}
-	Place    string // the setting that had the secret: "env.TOKEN", "headers.Authorization", "args[2]" or "url"
+	Place    string // the setting that had the secret: "env.TOKEN", "headers.Authorization", "args[2]", "url" or "signIn.clientSecret"
 	Value    string // the secret itself; "" if the setting had only a placeholder for a secret
 }
 
@@ -64,6 +64,12 @@ func Take(s clientfile.Server, name string, choose func(suggestion, value string
 	if u := s.Entry.Get("url"); u != nil {
 		t.place, t.key = "url", ""
 		u.Text = t.value(u.Text, false, false)
+	}
+	if s.Settings.Get("signIn", "clientSecret") != nil {
+		s.Settings = clone(s.Settings)
+		secret := s.Settings.Get("signIn", "clientSecret")
+		t.place, t.key = "signIn.clientSecret", name+"_client_secret"
+		secret.Text = t.value(secret.Text, true, true)
 	}
 	return s, t.found
 }
