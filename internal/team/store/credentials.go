@@ -94,27 +94,36 @@ func (x SignIn) name() string { return x.Project + "/" + x.Subject + "/" + x.Ser
 // generations is the counter of the generations of all credentials.
 const generations = "credential generations"
 
+// Lease is the right to renew a credential, for a while.
+type Lease struct {
+	Fence int64 // greater than that of every earlier lease of the credential
+	// Abandoned says that the one before neither renewed the credential nor gave its right back. It was
+	// probably killed, perhaps between the issuer's answer and our disk.
+	Abandoned bool
+}
+
 // LeaseCredential gives an owner the right to renew a credential, until a time. If the credential no longer
-// has the generation, or if somebody else has the right until later than now, ok is false. The fence is
-// greater than that of every earlier lease. It's no act, and no snapshot hears of it.
-func (t *Tx) LeaseCredential(x Credential, owner string, now, until time.Time) (fence int64, ok bool, err error) {
+// has the generation, or if somebody else has the right until later than now, ok is false. It's no act, and no
+// snapshot hears of it.
+func (t *Tx) LeaseCredential(x Credential, owner string, now, until time.Time) (l Lease, ok bool, err error) {
 	id := x.sealedFor()
 	var has, hasUntil string
-	err = t.t.Row("SELECT owner, owned_until, fence FROM credentials WHERE id = ? AND generation = ? AND spent = 0", []any{id, x.Generation}, &has, &hasUntil, &fence)
+	err = t.t.Row("SELECT owner, owned_until, fence FROM credentials WHERE id = ? AND generation = ? AND spent = 0", []any{id, x.Generation}, &has, &hasUntil, &l.Fence)
 	if errors.Is(err, sql.ErrNoRows) {
-		return 0, false, nil
+		return l, false, nil
 	}
 	if err != nil {
-		return 0, false, err
+		return l, false, err
 	}
-	if has != "" && has != owner {
+	if has != "" {
 		end, err := moment(hasUntil)
-		if err == nil && end.After(now) {
-			return 0, false, nil
+		if err == nil && end.After(now) && has != owner {
+			return l, false, nil
 		}
+		l.Abandoned = has != owner
 	}
-	fence++
-	return fence, true, t.t.Exec("UPDATE credentials SET owner = ?, owned_until = ?, fence = ? WHERE id = ?", owner, textOf(until), fence, id)
+	l.Fence++
+	return l, true, t.t.Exec("UPDATE credentials SET owner = ?, owned_until = ?, fence = ? WHERE id = ?", owner, textOf(until), l.Fence, id)
 }
 
 // EndLease gives the right to renew a credential back. Nothing happens if somebody else has it meanwhile.

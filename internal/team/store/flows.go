@@ -18,7 +18,7 @@ const (
 type Flow struct {
 	ID string // made from the state, which only the issuer and the browser know
 	SignIn
-	Sealed []byte // what is needed to finish the flow, sealed for all of the above
+	Sealed []byte // what is needed to finish the flow, sealed for all of the above; empty while it's being prepared
 
 	Began   time.Time // set by the store
 	Until   time.Time
@@ -32,6 +32,9 @@ func (x *Flow) sealedFor() string { return idOf(flowKind, x.ID, x.Project, x.Ser
 
 // Open reports whether a person may still finish the flow.
 func (x *Flow) Open(now time.Time) bool { return x.Outcome == "" && now.Before(x.Until) }
+
+// Ready reports whether the flow has been prepared, so that a browser can be opened for it.
+func (x *Flow) Ready() bool { return len(x.Sealed) > 0 }
 
 // Flow returns the flow of a sign-in, and whether there is one. It may have ended.
 func (s *Snapshot) Flow(of SignIn) (Flow, bool) {
@@ -71,11 +74,37 @@ func (t *Tx) BeginFlow(x Flow, now time.Time) (bool, error) {
 			}
 		}
 	}
-	err = t.t.Exec("INSERT INTO flows ("+flowColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, '', '', '')", x.ID, x.Project, x.Server, x.Subject, x.Sealed, t.t.Now, textOf(x.Until))
+	err = t.t.Exec("INSERT INTO flows ("+flowColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, '', '', '')", x.ID, x.Project, x.Server, x.Subject, nonNil(x.Sealed), t.t.Now, textOf(x.Until))
 	if err != nil {
 		return false, err
 	}
 	return true, t.changed("began", flowKind, x.name())
+}
+
+// ExtendFlow lets a flow that is being prepared live until a time. Whoever prepares it calls this again and
+// again, so that others soon notice if that one is gone. It reports whether the flow is still there.
+func (t *Tx) ExtendFlow(id string, until time.Time) (bool, error) {
+	n, err := t.t.Count("FROM flows WHERE id = ?", id)
+	if n == 0 || err != nil {
+		return false, err
+	}
+	if err := t.t.Exec("UPDATE flows SET until = ? WHERE id = ?", textOf(until), id); err != nil {
+		return false, err
+	}
+	return true, t.changed("extended", flowKind, id)
+}
+
+// ReadyFlow replaces a flow that was being prepared by one that is ready, and reports whether it was still
+// there.
+func (t *Tx) ReadyFlow(prepared string, x Flow) (bool, error) {
+	n, err := t.t.Count("FROM flows WHERE id = ? AND outcome = ''", prepared)
+	if n == 0 || err != nil {
+		return false, err
+	}
+	if err := t.t.Exec("UPDATE flows SET id = ?, sealed = ?, until = ? WHERE id = ?", x.ID, x.Sealed, textOf(x.Until), prepared); err != nil {
+		return false, err
+	}
+	return true, t.changed("ready", flowKind, x.ID)
 }
 
 // OpenFlow notes that a browser is about to be opened for a flow, and reports whether it may. It may not if

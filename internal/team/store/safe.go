@@ -237,6 +237,9 @@ func (t *Tx) resealSignIns(r *vault.Rotation) (n int, err error) {
 	}
 	flows, err := allFlows(t.t)
 	for i := 0; i < len(flows) && err == nil; i++ {
+		if !flows[i].Ready() {
+			continue
+		}
 		err = again(flowKind, &flows[i], flows[i].ID, flows[i].Sealed)
 	}
 	return n, err

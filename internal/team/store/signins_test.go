@@ -61,13 +61,14 @@ func TestSignIns(t *testing.T) {
 		set := func(x Credential) func(*Tx) error {
 			return func(t *Tx) error { _, err := t.SetCredential(x); return err }
 		}
+		// lease expects a fence, which is negative if the lease before was abandoned, or 0 for no lease.
 		lease := func(x Credential, owner string, after time.Duration, fence int64) func(*Tx) error {
 			return func(t *Tx) error {
 				got, ok, err := t.LeaseCredential(x, owner, now.Add(after), now.Add(after+30*time.Second))
-				if ok && got != fence {
-					return fmt.Errorf("the fence is %d", got)
+				if ok && got != (Lease{max(fence, -fence), fence < 0}) {
+					return fmt.Errorf("the lease is %+v", got)
 				}
-				return is(fence > 0, ok, err)
+				return is(fence != 0, ok, err)
 			}
 		}
 		renew := func(x Credential, want int64) func(*Tx) error {
@@ -111,7 +112,7 @@ func TestSignIns(t *testing.T) {
 			{lease(credential("p:ada", "i", "", 2), "two", 29*time.Second, 0), "", ""},
 			{lease(credential("p:ada", "i", "", 1), "two", time.Minute, 0), "", ""}, // another generation
 			{lease(credential("p:ada", "i", "", 2), "one", time.Second, 2), "", ""},
-			{lease(credential("p:ada", "i", "", 2), "two", time.Minute, 3), "", ""},
+			{lease(credential("p:ada", "i", "", 2), "two", time.Minute, -3), "", ""},
 			{spend(credential("p:ada", "i", "gone", 2), 2, false), "", ""},
 			{spend(credential("p:ada", "i", "gone", 2), 3, true), "p:ada at i: gone spent; p:bob at i: b1", "expired credential:shop/p:ada/https://s.example/mcp"},
 			{lease(credential("p:ada", "i", "", 2), "two", time.Hour, 0), "", ""},
@@ -159,6 +160,19 @@ func TestSignIns(t *testing.T) {
 			{take("f4", false), "", ""}, // too late
 			{end("f3", "", true), "flow f4 of p:ada ", ""},
 			{end("f3", "", false), "", ""},
+			{begin(Flow{ID: "p1", SignIn: of("p:eve"), Until: now.Add(time.Second)}, true), "flow p1 of p:eve ", ""}, // being prepared; f4 is over
+			{func(t *Tx) error { ok, err := t.ExtendFlow("p1", now.Add(time.Minute)); return is(true, ok, err) }, "", ""},
+			{func(t *Tx) error { ok, err := t.ExtendFlow("p2", now.Add(time.Minute)); return is(false, ok, err) }, "", ""},
+			{begin(flow("p2", "p:eve", time.Minute), false), "", ""},
+			{func(t *Tx) error {
+				ok, err := t.ReadyFlow("p1", flow("f6", "p:eve", time.Minute))
+				return is(true, ok, err)
+			}, "flow f6 of p:eve ", ""},
+			{func(t *Tx) error {
+				ok, err := t.ReadyFlow("p1", flow("f6", "p:eve", time.Minute))
+				return is(false, ok, err)
+			}, "", ""},
+			{end("f6", "", true), "-", ""},
 			{begin(flow("f5", "p:bob", time.Minute), true), "flow f5 of p:bob ", ""},
 			{func(t *Tx) error { return t.removeCredentials("project", "shop") }, "-", ""},
 		} {
