@@ -1,0 +1,218 @@
+package signin
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/secret"
+	"github.com/dragoman-mcp/dragoman/internal/team/egress"
+	"github.com/dragoman-mcp/dragoman/internal/team/signin/oauth"
+	"github.com/dragoman-mcp/dragoman/internal/team/store"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
+)
+
+// reach sends requests that may go as near as a server lies. s is the server, or nil if this process doesn't know it.
+func (d *Desk) reach(near egress.Nearness, s *Server) oauth.Doer {
+	c := d.o.Egress
+	if s != nil {
+		c = c.Trusting(s.settings.CAs)
+	}
+	return reach{c.From(near, egress.Bounds{})}
+}
+
+type reach struct{ c *egress.Caller }
+
+// Do implements oauth.Doer.
+func (r reach) Do(ctx context.Context, req *http.Request) (*oauth.Answer, error) {
+	a, err := r.c.Do(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return &oauth.Answer{Status: a.Status, Header: a.Header, Body: a.Body, URL: a.URL}, nil
+}
+
+// found is what a server and its issuer have published.
+type found struct {
+	near     egress.Nearness
+	resource *oauth.Resource // nil if there's no metadata
+	issuer   *oauth.Issuer
+	uri      string // what we call the server to the issuer; "" if we say nothing
+}
+
+// discover finds out who signs people in to the server.
+func (s *Server) discover(ctx context.Context, c oauth.Challenge) (f found, err error) {
+	if f.near, err = s.d.o.Egress.Near(ctx, s.url); err != nil {
+		return f, err
+	}
+	d := s.d.reach(f.near, s)
+	if s.settings.AuthorizationURL != "" {
+		// Somebody has configured where it is, so nothing that is published matters.
+		f.issuer, err = s.configured()
+	} else {
+		f.resource, f.issuer, err = s.published(ctx, d, c)
+	}
+	if err != nil {
+		return f, err
+	}
+	switch {
+	case s.settings.fixedResource():
+		f.uri = s.settings.resource()
+	case f.resource != nil:
+		f.uri = f.resource.Resource
+	default:
+		f.uri = s.id
+	}
+	return f, nil
+}
+
+func (s *Server) configured() (*oauth.Issuer, error) {
+	u, err := url.Parse(s.settings.AuthorizationURL)
+	if err != nil {
+		return nil, err
+	}
+	name := s.settings.Issuer
+	if name == "" {
+		name = u.Scheme + "://" + u.Host
+	}
+	return &oauth.Issuer{Issuer: name, Authorize: s.settings.AuthorizationURL, Token: s.settings.TokenURL, Guessed: true}, nil
+}
+
+func (s *Server) published(ctx context.Context, d oauth.Doer, c oauth.Challenge) (*oauth.Resource, *oauth.Issuer, error) {
+	r, err := oauth.FindResource(ctx, d, s.url, c.ResourceMetadata)
+	if err != nil {
+		return nil, nil, err
+	}
+	name := s.settings.Issuer
+	switch {
+	case r == nil && name == "":
+		is, err := oauth.FindLegacy(ctx, d, s.url)
+		return nil, is, err
+	case r != nil && name == "":
+		name = r.Servers[0]
+	case r != nil && !slices.ContainsFunc(r.Servers, func(x string) bool { return sameIssuer(x, name) }):
+		return nil, nil, &Problem{
+			Says: fmt.Sprintf("server %s does not use the configured issuer %s: it names %s", quote(s.name), name, strings.Join(r.Servers, ", ")),
+			Next: "correct `issuer` in `signIn`, or remove it",
+		}
+	}
+	is, err := oauth.FindIssuer(ctx, d, name)
+	return r, is, err
+}
+
+// probe asks the server for its challenge, if nobody has heard of one yet.
+func (s *Server) probe(ctx context.Context, near egress.Nearness) oauth.Challenge {
+	req, err := http.NewRequest(http.MethodPost, s.url, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"ping"}`))
+	if err != nil {
+		return oauth.Challenge{}
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	a, err := s.d.reach(near, s).Do(ctx, req)
+	if err != nil || a.Status != http.StatusUnauthorized {
+		return oauth.Challenge{}
+	}
+	c, _ := oauth.Best(oauth.Challenges((&transport.StatusError{Authenticate: a.Header.Values("WWW-Authenticate")}).Challenges()))
+	return c
+}
+
+// ourName is what issuers show to people when we have registered ourselves.
+const ourName = "Dragoman"
+
+// identify returns the client that we are to the issuer. It registers one if that's needed, and keeps it.
+func (s *Server) identify(ctx context.Context, safe *store.Safe, f found, redirect string) (oauth.Client, error) {
+	issuer := s.settings.Issuer
+	if issuer == "" {
+		issuer = s.firstIssuer(safe, f.issuer.Issuer)
+	}
+	if sameIssuer(issuer, f.issuer.Issuer) {
+		issuer = f.issuer.Issuer
+	}
+	pre, err := s.settings.client(issuer, redirect)
+	if err != nil {
+		return oauth.Client{}, err
+	}
+	means, err := oauth.Choose(f.issuer, pre, s.settings.ClientMetadataURL, redirect)
+	if err != nil {
+		return oauth.Client{}, err
+	}
+	switch means {
+	case oauth.Preregistered:
+		if pre.Issuer != f.issuer.Issuer {
+			return oauth.Client{}, &Problem{
+				Says: fmt.Sprintf("server %s has moved from the issuer %s to %s, which does not know the configured clientID", quote(s.name), pre.Issuer, f.issuer.Issuer),
+				Next: "register Dragoman there, and change `clientID` and `issuer` in `signIn`",
+			}
+		}
+		return *pre, nil
+	case oauth.Document:
+		c := oauth.Client{ID: s.settings.ClientMetadataURL, Method: oauth.MethodNone, Redirect: redirect, How: oauth.Document}
+		return c, s.settings.sign(&c)
+	}
+	return s.registered(ctx, safe, f, s.apart(f.issuer, redirect))
+}
+
+// firstIssuer returns the issuer that the configured client has been used with, or else.
+func (s *Server) firstIssuer(safe *store.Safe, or string) string {
+	for _, x := range safe.Store().Snapshot().AllCredentials() {
+		if x.Project == s.project && x.Server == s.id && x.Client == s.settings.ClientID {
+			return x.Issuer
+		}
+	}
+	return or
+}
+
+// apart returns a redirect URI for one issuer alone, if that issuer doesn't say in its answers who it is. So its answers
+// can't be taken for those of another one, which is the other defence against mix-up (RFC 9700 §4.4.2).
+func (s *Server) apart(is *oauth.Issuer, redirect string) string {
+	if is.SaysIss || s.settings.Callback != "" {
+		return redirect
+	}
+	return redirect + "/" + flowID(is.Issuer)[:12]
+}
+
+// registered returns the client that we have registered before, or registers one.
+func (s *Server) registered(ctx context.Context, safe *store.Safe, f found, redirect string) (c oauth.Client, err error) {
+	row, ok := safe.Store().Snapshot().Registration(f.issuer.Issuer, redirect)
+	if ok && !over(row.Until) {
+		var k keptClient
+		if err := reveal(ctx, safe, &row, row.Sealed, &k); err != nil {
+			return c, err
+		}
+		return k.client()
+	}
+	n := oauth.NewClient{Name: ourName, Redirects: redirects(redirect), Device: f.issuer.Device != ""}
+	if c, err = oauth.Register(ctx, s.d.reach(f.near, s), f.issuer, n); err != nil {
+		return c, err
+	}
+	c.Issuer = f.issuer.Issuer
+	fresh := store.Registration{Issuer: f.issuer.Issuer, Redirect: redirect, Client: c.ID, Until: c.Until}
+	kept := false
+	err = safe.Keep(ctx, s.d.me, &fresh, pack(keepClient(c, secret.Text{})), func(x *store.Tx, sealed []byte) (err error) {
+		fresh.Sealed = sealed
+		kept, err = x.SetRegistration(fresh, row.Client)
+		return err
+	})
+	if err != nil || kept {
+		return c, err
+	}
+	return s.registered(ctx, safe, f, redirect) // another process was faster
+}
+
+// redirects returns the redirect URIs to register: the exact one, and if it's on this machine, the same without a
+// port, which issuers that follow RFC 8252 §7.3 take for every port.
+func redirects(redirect string) []string {
+	u, err := url.Parse(redirect)
+	if err != nil || u.Port() == "" || u.Scheme != "http" {
+		return []string{redirect}
+	}
+	u.Host = strings.TrimSuffix(u.Host, ":"+u.Port())
+	return []string{redirect, u.String()}
+}
+
+// quote returns a name as people see it.
+func quote(name string) string { return strconv.Quote(name) }

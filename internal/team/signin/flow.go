@@ -1,0 +1,582 @@
+package signin
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/secret"
+	"github.com/dragoman-mcp/dragoman/internal/team/signin/oauth"
+	"github.com/dragoman-mcp/dragoman/internal/team/store"
+)
+
+const (
+	flowTime    = 10 * time.Minute // for the person
+	prepareTime = time.Minute      // for discovery and registration
+	// A flow that is being prepared is the next process's after this time without a sign of life.
+	alive, aliveEvery = 3 * time.Second, time.Second
+	// tabTime is for how long a tab keeps the tabs of other servers waiting.
+	tabTime = 2 * time.Minute
+	// redeemTime is how long a callback may take to become a credential.
+	redeemTime = 45 * time.Second
+)
+
+// Flow is a sign-in that is under way, as one process sees it. Other processes may take part in the same one.
+// It is safe for concurrent use.
+type Flow struct {
+	d  *Desk
+	s  *Server
+	of store.SignIn
+
+	tab   atomic.Bool   // this process shall open a browser
+	ready chan struct{} // closed when row and kept are set
+	row   store.Flow
+	kept  keptFlow
+	done  chan struct{} // closed when err is set
+	err   error
+
+	life context.Context // ends with the flow
+	end  context.CancelFunc
+}
+
+// Begin begins a sign-in, or joins the one that is under way, in whichever process that was begun. It returns when
+// the link is known. With browser, this process opens a browser for it, unless another one has done so already or has
+// yet to finish one before.
+func (s *Server) Begin(ctx context.Context, of store.SignIn, browser bool) (*Flow, error) {
+	f, err := s.d.join(s, of)
+	if err != nil {
+		return nil, err
+	}
+	if browser {
+		f.tab.Store(true)
+	}
+	select {
+	case <-f.ready:
+		return f, nil
+	case <-f.done:
+		if f.err != nil {
+			return nil, f.err
+		}
+		return f, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// join returns the flow of a sign-in in this process, and begins one if there is none.
+func (d *Desk) join(s *Server, of store.SignIn) (*Flow, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if f := d.flows[of]; f != nil {
+		return f, nil
+	}
+	f := &Flow{d: d, s: s, of: of, ready: make(chan struct{}), done: make(chan struct{})}
+	f.life, f.end = context.WithCancel(d.ctx)
+	d.flows[of] = f
+	if !d.group.Go(f.run) {
+		f.end()
+		delete(d.flows, of)
+		return nil, ErrClosed
+	}
+	return f, nil
+}
+
+// Link returns the address of the issuer that the person has to open.
+func (f *Flow) Link() string { return f.kept.Link }
+
+// Issuer returns the host that signs people in.
+func (f *Flow) Issuer() string {
+	if u, err := url.Parse(f.kept.Issuer.Issuer); err == nil {
+		return u.Host
+	}
+	return ""
+}
+
+// Until returns when the link is no longer good.
+func (f *Flow) Until() time.Time { return f.row.Until }
+
+// Scopes returns what is asked for.
+func (f *Flow) Scopes() []string { return f.kept.Scopes }
+
+// Port returns the port of this machine at which the browser's answer is expected, or 0.
+func (f *Flow) Port() int { return portOf(f.kept.Redirect) }
+
+// Done returns a channel that is closed when the flow has ended.
+func (f *Flow) Done() <-chan struct{} { return f.done }
+
+// Wait waits until the person has signed in, and returns nil then.
+func (f *Flow) Wait(ctx context.Context) error {
+	select {
+	case <-f.done:
+		return f.err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Paste finishes the flow with the address to which the issuer has sent a browser that can't reach this machine.
+func (f *Flow) Paste(ctx context.Context, text string) error {
+	q, err := oauth.ReadPasted(text)
+	if err != nil {
+		return err
+	}
+	if flowID(q.Get("state")) != f.row.ID {
+		return &Problem{Says: "this address belongs to another sign-in", Next: "open the link of this one, and paste the address to which it leads", Err: oauth.ErrNotOurs}
+	}
+	if err := f.d.Finish(ctx, "", q); err != nil {
+		return err
+	}
+	return f.Wait(ctx)
+}
+
+// HasDevice reports whether the issuer has the device flow.
+func (f *Flow) HasDevice() bool { return f.kept.Issuer.Device != "" }
+
+// Device begins the device flow beside the other ways (RFC 8628): the person types a code on another machine.
+func (f *Flow) Device(ctx context.Context) (oauth.Device, error) {
+	if !f.HasDevice() {
+		return oauth.Device{}, &Problem{Says: "the issuer " + f.Issuer() + " has no sign-in with a code", Next: "open the link in a browser, and paste the address to which it leads"}
+	}
+	e, r, err := f.d.redeemer(f.of, &f.kept)
+	if err != nil {
+		return oauth.Device{}, err
+	}
+	dev, err := e.StartDevice(ctx, r.Resource, r.Scopes)
+	if err != nil {
+		return dev, err
+	}
+	ok := f.d.group.Go(func() {
+		ctx, stop := context.WithDeadline(f.life, dev.Until)
+		defer stop()
+		t, err := e.AwaitDevice(ctx, dev, r.Resource)
+		if ctx.Err() == nil {
+			_ = f.d.finished(ctx, f.row, &f.kept, t, err) // it's in the log, and in the outcome
+		}
+	})
+	if !ok {
+		return dev, ErrClosed
+	}
+	return dev, nil
+}
+
+// run takes part in the sign-in until it has ended.
+func (f *Flow) run() {
+	d := f.d
+	safe, err := d.open(d.ctx)
+	if err == nil {
+		err = f.take(safe)
+	}
+	if err == nil {
+		close(f.ready)
+		err = f.follow(safe)
+	}
+	d.mu.Lock()
+	delete(d.flows, f.of)
+	d.mu.Unlock()
+	f.err = err
+	f.end()
+	close(f.done)
+}
+
+// take finds the flow in the store, or prepares it.
+func (f *Flow) take(safe *store.Safe) error {
+	d := f.d
+	waited := "" // the id of the flow that another process was preparing
+	for {
+		if err := safe.Store().Refresh(d.ctx); err != nil {
+			return err
+		}
+		snap, now := safe.Store().Snapshot(), time.Now()
+		row, there := snap.Flow(f.of)
+		switch {
+		case there && row.ID == waited && row.Outcome != "":
+			return failed(row.Outcome)
+		case there && row.Open(now) && row.Ready() && !stuck(&row, now):
+			f.row = row
+			return reveal(d.ctx, safe, &row, row.Sealed, &f.kept)
+		case there && row.Open(now) && !row.Ready():
+			waited = row.ID
+			if err := waitFor(d.ctx, snap, lookEvery); err != nil {
+				return err
+			}
+			continue
+		case there && stuck(&row, now):
+			if err := d.fail(d.ctx, safe, row.ID, &Problem{Says: stuckText}); err != nil {
+				return err
+			}
+		}
+		mine := store.Flow{ID: "preparing " + random(), SignIn: f.of, Until: now.Add(alive)}
+		began := false
+		err := safe.Store().Write(d.ctx, d.me, func(x *store.Tx) (err error) {
+			began, err = x.BeginFlow(mine, now)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if began {
+			return f.prepare(safe, mine)
+		}
+	}
+}
+
+// stuckText is the outcome of a flow whose callback came to a process that was ended then.
+const stuckText = "the dragoman process that the browser had answered was ended before it was done"
+
+// stuck reports whether the process that got the browser's answer is gone.
+func stuck(row *store.Flow, now time.Time) bool {
+	return row.Outcome == "" && !row.Taken.IsZero() && now.Sub(row.Taken) > redeemTime
+}
+
+// prepare makes a flow that is ready for a browser of one that others wait for.
+func (f *Flow) prepare(safe *store.Safe, mine store.Flow) error {
+	d := f.d
+	ctx, stop := context.WithTimeout(d.ctx, prepareTime)
+	defer stop()
+	ended := make(chan struct{})
+	beats := make(chan struct{})
+	d.group.Go(func() {
+		defer close(beats)
+		d.beat(ctx, safe, mine.ID, ended)
+	})
+	err := f.discover(ctx, safe)
+	close(ended)
+	<-beats
+	if err == nil {
+		d.o.step("before browser")
+		row := store.Flow{ID: flowID(f.kept.State), SignIn: f.of, Until: time.Now().Add(flowTime)}
+		ok := false
+		err = safe.Keep(ctx, d.me, &row, pack(&f.kept), func(x *store.Tx, sealed []byte) (err error) {
+			row.Sealed = sealed
+			ok, err = x.ReadyFlow(mine.ID, row)
+			return err
+		})
+		if err == nil && !ok {
+			err = &Problem{Says: "the sign-in was ended before it had begun"}
+		}
+		f.row = row
+	}
+	if err != nil {
+		_ = d.fail(context.WithoutCancel(ctx), safe, mine.ID, err)
+	}
+	return err
+}
+
+// beat shows other processes that the flow is being prepared.
+func (d *Desk) beat(ctx context.Context, safe *store.Safe, id string, ended <-chan struct{}) {
+	t := time.NewTicker(aliveEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-ended:
+			return
+		case <-ctx.Done():
+			return
+		case <-t.C:
+			_ = safe.Store().Write(ctx, d.me, func(x *store.Tx) error {
+				_, err := x.ExtendFlow(id, time.Now().Add(alive))
+				return err
+			})
+		}
+	}
+}
+
+// discover finds the issuer, gets a client there, and makes the link.
+func (f *Flow) discover(ctx context.Context, safe *store.Safe) error {
+	s := f.s
+	a := s.account(f.of.Subject)
+	c := a.challenge()
+	if c.Scheme == "" {
+		near, err := f.d.o.Egress.Near(ctx, s.url)
+		if err != nil {
+			return err
+		}
+		c = s.probe(ctx, near)
+	}
+	found, err := s.discover(ctx, c)
+	if err != nil {
+		return err
+	}
+	redirect, err := f.d.redirect(ctx, safe, s.settings.Callback)
+	if err != nil {
+		return err
+	}
+	client, err := s.identify(ctx, safe, found, redirect)
+	if err != nil {
+		return err
+	}
+	r := oauth.Request{
+		State: oauth.Random(), Verifier: secret.New(oauth.Random()), Redirect: client.Redirect, Resource: found.uri,
+		Scopes: oauth.Scopes(s.settings.Scopes, c, found.resource, found.issuer), Params: s.settings.Params,
+	}
+	t, err := a.current(ctx, safe)
+	if err != nil {
+		return err
+	}
+	if t != nil && (c.Error == stepUp || t.row.Spent) && t.issuer.Issuer == found.issuer.Issuer {
+		r.Scopes = oauth.Union(t.requested, union(r.Scopes, c.Scopes))
+	}
+	var p *oauth.Prover
+	if len(found.issuer.DPoPAlgs) > 0 {
+		p = oauth.NewProver()
+		r.Thumb = p.Thumbprint()
+	}
+	link, err := found.issuer.AuthorizeURL(client, r)
+	if err != nil {
+		return err
+	}
+	f.kept = keptFlow{
+		State: r.State, Verifier: r.Verifier.Reveal(), Redirect: r.Redirect, Resource: r.Resource, Scopes: r.Scopes, Params: r.Params,
+		Link: link, Client: keepClient(client, s.settings.PrivateKey), Issuer: *found.issuer, Near: found.near,
+	}
+	if p != nil {
+		f.kept.Proof = p.Secret().Reveal()
+	}
+	return nil
+}
+
+func union(a, b []string) []string {
+	if len(b) == 0 {
+		return a
+	}
+	return oauth.Union(a, b)
+}
+
+// follow keeps a door open for the browser, opens one if that's wanted, and waits until somebody has finished
+// the flow.
+func (f *Flow) follow(safe *store.Safe) error {
+	d := f.d
+	port, name := portOf(f.kept.Redirect), ""
+	if port != 0 {
+		c, _, err := d.callback(d.ctx, safe)
+		if err != nil {
+			return err
+		}
+		name = c.Name
+	}
+	door := d.enter(port, name)
+	defer d.leave(door)
+	for {
+		snap, now := safe.Store().Snapshot(), time.Now()
+		row, there := snap.Flow(f.of)
+		switch {
+		case !there || row.ID != f.row.ID:
+			return f.gone(snap)
+		case row.Outcome != "":
+			return failed(row.Outcome)
+		case stuck(&row, now):
+			_ = d.fail(d.ctx, safe, row.ID, &Problem{Says: stuckText})
+			return &Problem{Says: stuckText, Next: "sign in again"}
+		case !now.Before(row.Until):
+			return &Problem{Says: "nobody has signed in to server " + quote(f.s.name) + " within " + flowTime.String(), Next: "sign in again"}
+		}
+		if row.Opened.IsZero() && row.Taken.IsZero() && f.tab.Load() && door.ready() && d.o.Browser != nil {
+			if err := f.open(safe, now); err != nil {
+				return err
+			}
+		}
+		if why := door.taken(); why != nil {
+			_ = d.fail(d.ctx, safe, row.ID, why)
+			return why
+		}
+		if err := waitFor(d.ctx, snap, lookEvery); err != nil {
+			return ErrClosed
+		}
+	}
+}
+
+// gone returns nil if a flow is no longer in the store because it has led to a credential.
+func (f *Flow) gone(snap *store.Snapshot) error {
+	for _, x := range snap.Credentials(f.of) {
+		if !x.Spent && !x.Since.Before(f.row.Began) {
+			return nil
+		}
+	}
+	return &Problem{Says: "the sign-in was ended", Next: "sign in again"}
+}
+
+// open opens the browser, if it's this flow's turn.
+func (f *Flow) open(safe *store.Safe, now time.Time) error {
+	d := f.d
+	may := false
+	err := safe.Store().Write(d.ctx, d.me, func(x *store.Tx) (err error) {
+		may, err = x.OpenFlow(f.row.ID, now, now.Add(-tabTime))
+		return err
+	})
+	if err != nil || !may {
+		return err
+	}
+	if err := d.o.Browser(d.ctx, f.kept.Link); err != nil && d.ctx.Err() == nil {
+		d.log.Warn("no browser could be started", "server", f.s.name, "cause", err.Error())
+	}
+	return nil
+}
+
+// fail ends a flow, and says why to all who take part.
+func (d *Desk) fail(ctx context.Context, safe *store.Safe, id string, why error) error {
+	says, next := explain(why)
+	return safe.Store().Write(ctx, d.me, func(x *store.Tx) error {
+		_, err := x.EndFlow(id, says+"\n"+next)
+		return err
+	})
+}
+
+// failed returns the error of a flow that another process may have ended.
+func failed(outcome string) error {
+	says, next, _ := strings.Cut(outcome, "\n")
+	return &Problem{Says: says, Next: next}
+}
+
+// redeemer returns what asks the issuer of a flow for a token, and the request that it came of.
+func (d *Desk) redeemer(of store.SignIn, k *keptFlow) (*oauth.Endpoint, oauth.Request, error) {
+	r := oauth.Request{State: k.State, Verifier: secret.New(k.Verifier), Redirect: k.Redirect, Resource: k.Resource, Scopes: k.Scopes, Params: k.Params}
+	c, err := k.Client.client()
+	e := &oauth.Endpoint{Doer: d.reach(k.Near, d.server(of)), Issuer: &k.Issuer, Client: c}
+	if err == nil && k.Proof != "" {
+		e.Prover, err = oauth.ProverOf(secret.New(k.Proof))
+		if err == nil {
+			r.Thumb = e.Prover.Thumbprint()
+		}
+	}
+	return e, r, err
+}
+
+// Finish finishes the flow to which the answer of an issuer belongs: the query of the address at which a browser has
+// arrived. path is the path of that address, or "" if nobody knows. The error is oauth.ErrNotOurs if there is no such
+// flow; then nothing has happened.
+func (d *Desk) Finish(ctx context.Context, path string, q url.Values) error {
+	state := q.Get("state")
+	if state == "" {
+		return oauth.ErrNotOurs
+	}
+	safe, err := d.open(ctx)
+	if err != nil {
+		return err
+	}
+	if err := safe.Store().Refresh(ctx); err != nil {
+		return err
+	}
+	row, ok := safe.Store().Snapshot().FlowWith(flowID(state))
+	if !ok || !row.Open(time.Now()) || !row.Taken.IsZero() {
+		return oauth.ErrNotOurs
+	}
+	var k keptFlow
+	if err := reveal(ctx, safe, &row, row.Sealed, &k); err != nil {
+		return err
+	}
+	if path != "" && path != pathOf(k.Redirect) {
+		return oauth.ErrNotOurs // an answer of another issuer
+	}
+	code, err := oauth.ReadCallback(q, oauth.Expected{State: k.State, Issuer: k.Issuer.Issuer, SaysIss: k.Issuer.SaysIss})
+	if errors.Is(err, oauth.ErrNotOurs) {
+		return err
+	}
+	if err != nil {
+		return d.finished(ctx, row, &k, oauth.Token{}, err)
+	}
+	e, r, err := d.redeemer(row.SignIn, &k)
+	if err != nil {
+		return d.finished(ctx, row, &k, oauth.Token{}, err)
+	}
+	// A code is good once, so only one process may send it, and only once.
+	taken := false
+	err = safe.Store().Write(ctx, d.me, func(x *store.Tx) (err error) {
+		_, taken, err = x.TakeFlow(row.ID, time.Now())
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if !taken {
+		return oauth.ErrNotOurs
+	}
+	d.o.step("after callback")
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), askTime) // the browser may go
+	defer stop()
+	t, err := e.Code(ctx, code, r)
+	return d.finished(ctx, row, &k, t, err)
+}
+
+// finished keeps what a flow has led to: a token, or the reason why there is none. It returns that reason.
+func (d *Desk) finished(ctx context.Context, row store.Flow, k *keptFlow, t oauth.Token, err error) error {
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), leaseTime)
+	defer stop()
+	safe, openErr := d.open(ctx)
+	if openErr != nil {
+		return openErr
+	}
+	if err == nil {
+		d.o.step("after token")
+		err = d.keep(ctx, safe, row, k, t)
+	}
+	if err == nil {
+		d.log.Info("signed in to a server", "host", hostOf(row.Server), "project", row.Project, "subject", row.Subject)
+		return nil
+	}
+	if oauth.Refused(err, "invalid_client") {
+		_ = safe.Store().Write(ctx, d.me, func(x *store.Tx) error {
+			return x.RemoveRegistration(store.Registration{Issuer: k.Issuer.Issuer, Redirect: k.Client.Redirect, Client: k.Client.ID})
+		})
+	}
+	says, _ := explain(err)
+	d.log.Warn("a sign-in to a server has failed", "host", hostOf(row.Server), "project", row.Project, "subject", row.Subject, "cause", says)
+	if failErr := d.fail(ctx, safe, row.ID, err); failErr != nil {
+		return failErr
+	}
+	return err
+}
+
+// keep stores the credential and ends the flow, in one transaction.
+func (d *Desk) keep(ctx context.Context, safe *store.Safe, row store.Flow, k *keptFlow, t oauth.Token) error {
+	granted := t.Scopes
+	if !t.ScopesSaid {
+		granted = k.Scopes // RFC 6749 §5.1
+	}
+	c := store.Credential{SignIn: row.SignIn, Issuer: k.Issuer.Issuer, Client: k.Client.ID, Resource: k.Resource, Until: t.Until, Renews: t.Refresh.Reveal() != ""}
+	plain := pack(&keptCredential{
+		Access: t.Access.Reveal(), Refresh: t.Refresh.Reveal(), ID: t.ID.Reveal(), Type: t.Type, At: time.Now(),
+		Granted: granted, Requested: k.Scopes, Proof: proofFor(t, k), Client: k.Client, Issuer: k.Issuer, Near: k.Near,
+	})
+	return safe.Keep(ctx, row.Subject, &c, plain, func(x *store.Tx, sealed []byte) error {
+		there, err := x.EndFlow(row.ID, "")
+		if err == nil && !there {
+			err = &Problem{Says: "the sign-in was ended meanwhile", Next: "sign in again"}
+		}
+		if err == nil {
+			d.o.step("before commit")
+			c.Sealed = sealed
+			_, err = x.SetCredential(c)
+		}
+		return err
+	})
+}
+
+// proofFor returns the key of the proofs that a token needs, or "".
+func proofFor(t oauth.Token, k *keptFlow) string {
+	if t.Type == "DPoP" {
+		return k.Proof
+	}
+	return ""
+}
+
+func hostOf(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return ""
+	}
+	return u.Host
+}
+
+// over reports whether a time, of which zero means never, has passed.
+func over(t time.Time) bool { return !t.IsZero() && !time.Now().Before(t) }
+
+func pathOf(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return ""
+	}
+	return u.Path
+}

@@ -1,0 +1,94 @@
+package signin
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/failure"
+	"github.com/dragoman-mcp/dragoman/internal/team/store"
+)
+
+// Needed is the error for a request that a server refuses until somebody has signed in. It's a failure.Source.
+type Needed struct {
+	Server string       // its configured name
+	Of     store.SignIn // who has to sign in; the subject is "" if nobody in particular
+	Shared bool         // an operator signs in for all
+	Why    string       // why what there was is no longer good: a sentence without a full stop; "" if there was nothing
+	Scopes []string     // what the server wants beyond what was granted
+}
+
+func (e *Needed) Error() string {
+	if e.Why != "" {
+		return fmt.Sprintf("server %q needs a new sign-in: %s", e.Server, e.Why)
+	}
+	return fmt.Sprintf("server %q needs a sign-in", e.Server)
+}
+
+// DescribeFailure implements failure.Source.
+func (e *Needed) DescribeFailure(f *failure.Facts) {
+	if f.Class == "" {
+		f.Class = failure.NeedsSignIn
+	}
+	if f.Class != failure.NeedsSignIn {
+		return
+	}
+	if f.Sentence == "" && e.Why != "" {
+		f.Sentence = e.Error()
+	}
+	if f.Action == "" && e.Shared {
+		f.Action = "an operator must sign in with `dragoman login " + e.Server + "`"
+	}
+}
+
+// Problem is why a sign-in can't go on: a sentence and the next step. It's a failure.Source.
+type Problem struct {
+	Says, Next string // both without a full stop
+	Err        error  // the cause, if there is one
+}
+
+func (e *Problem) Error() string { return e.Says }
+
+// Unwrap returns the cause.
+func (e *Problem) Unwrap() error { return e.Err }
+
+// NextStep returns what to do about it.
+func (e *Problem) NextStep() string { return e.Next }
+
+// DescribeFailure implements failure.Source.
+func (e *Problem) DescribeFailure(f *failure.Facts) {
+	if f.Class == "" {
+		f.Class = failure.NeedsSignIn
+	}
+	if f.Sentence == "" {
+		f.Sentence, f.Action = e.Says, e.Next
+	}
+}
+
+// ErrClosed is the error of what a closed Desk can no longer do.
+var ErrClosed = errors.New("the sign-in desk is closed")
+
+// explain returns what an error means to people: a sentence and the next step, or "".
+func explain(err error) (says, next string) {
+	var f failure.Facts
+	var own *store.Error
+	switch {
+	case errors.As(err, &own):
+		return own.Text, own.Next
+	default:
+		for e := err; e != nil; e = errors.Unwrap(e) {
+			if s, ok := e.(failure.Source); ok {
+				s.DescribeFailure(&f)
+			}
+		}
+	}
+	if says = f.Sentence; says == "" {
+		says = err.Error()
+	}
+	if next = f.Action; next == "" {
+		var step interface{ NextStep() string }
+		if errors.As(err, &step) {
+			next = step.NextStep()
+		}
+	}
+	return says, next
+}

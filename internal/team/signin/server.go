@@ -1,0 +1,321 @@
+package signin
+
+import (
+	"context"
+	"maps"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
+	"github.com/dragoman-mcp/dragoman/internal/team/signin/oauth"
+	"github.com/dragoman-mcp/dragoman/internal/team/store"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
+)
+
+// Server signs the requests to one server. It is an upstream.Credentials, and safe for concurrent use.
+type Server struct {
+	d                      *Desk
+	project, name, url, id string
+	settings               Settings
+
+	// wanted says that the server has refused somebody for want of a sign-in, so that people have scopes of
+	// their own from now on.
+	wanted atomic.Bool
+
+	mu       sync.Mutex
+	accounts atomic.Pointer[map[string]*account] // by subject; replaced by a changed copy
+}
+
+// Server returns what signs the requests to the server of a project with a name and a URL.
+func (d *Desk) Server(project, name, url string, settings Settings) (*Server, error) {
+	id, err := oauth.Canonical(url)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{d: d, project: project, name: name, url: url, id: id, settings: settings}
+	s.accounts.Store(&map[string]*account{})
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.servers[s] = struct{}{}
+	return s, nil
+}
+
+// Close lets the Desk forget the server.
+func (s *Server) Close() {
+	s.d.mu.Lock()
+	defer s.d.mu.Unlock()
+	delete(s.d.servers, s)
+}
+
+// local is the subject of whoever needn't say who they are.
+const local = "local"
+
+// Of returns whose sign-in the requests of a principal need.
+func (s *Server) Of(who *identity.Principal) store.SignIn {
+	subject := local
+	switch {
+	case s.settings.shared():
+		subject = store.Shared
+	case who.Key() != "":
+		subject = who.Subject
+	}
+	return store.SignIn{Project: s.project, Server: s.id, Subject: subject}
+}
+
+// Scope implements upstream.Credentials. "" is everybody's scope, so it has a credential only if nobody could use it who
+// mayn't: if all share it, or if nobody but the local user is there.
+func (s *Server) Scope(who *identity.Principal) string {
+	switch {
+	case s.settings.shared():
+		return ""
+	case s.d.o.Alone:
+		return who.Key() // "" for the local user; whoever else there may be never has that one's scope
+	case !s.wants():
+		return ""
+	case who.Key() == "":
+		return local
+	}
+	return who.Subject
+}
+
+// wants reports whether people need credentials of their own here.
+func (s *Server) wants() bool {
+	if s.wanted.Load() {
+		return true
+	}
+	if safe := s.d.safe.Load(); safe != nil && safe.Store().Snapshot().Knows(s.project, s.id) {
+		s.wanted.Store(true)
+		return true
+	}
+	return false
+}
+
+// subject returns whose credential a scope has, or "" for none.
+func (s *Server) subject(scope string) string {
+	switch {
+	case scope != "":
+		return scope
+	case s.settings.shared():
+		return store.Shared
+	case s.d.o.Alone:
+		return local
+	}
+	return ""
+}
+
+// Sign implements upstream.Credentials. With a token that is fresh, it takes no lock and allocates nothing.
+func (s *Server) Sign(ctx context.Context, scope, method, url string) ([]transport.HeaderField, uint64, error) {
+	safe := s.d.safe.Load()
+	subject := s.subject(scope)
+	if safe == nil || subject == "" {
+		return nil, 0, nil // if that isn't enough, we'll hear of it in Refused
+	}
+	a := s.account(subject)
+	t, err := a.current(ctx, safe)
+	if err != nil || t == nil {
+		return nil, 0, err
+	}
+	if now := time.Now(); !t.renewAt.IsZero() && !now.Before(t.renewAt) {
+		if t, err = a.renewed(ctx, safe, t, now); err != nil || t == nil {
+			return nil, 0, err
+		}
+	}
+	h, err := t.sign(method, url)
+	return h, t.generation, err
+}
+
+// account returns the account of a subject.
+func (s *Server) account(subject string) *account {
+	if a := (*s.accounts.Load())[subject]; a != nil {
+		return a
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old := *s.accounts.Load()
+	if a := old[subject]; a != nil {
+		return a
+	}
+	all := maps.Clone(old)
+	a := &account{s: s, of: store.SignIn{Project: s.project, Server: s.id, Subject: subject}}
+	all[subject] = a
+	s.accounts.Store(&all)
+	return a
+}
+
+// stepUp is the error of a token that lacks a scope (RFC 6750 §3.1).
+const stepUp = "insufficient_scope"
+
+// Refused implements upstream.Credentials.
+func (s *Server) Refused(ctx context.Context, scope string, generation uint64, challenges []string) (again bool, err error) {
+	c, asks := oauth.Best(oauth.Challenges(challenges))
+	subject := s.subject(scope)
+	if !asks && generation == 0 && !s.hasIssuer(ctx) {
+		return false, nil // this server wants something else, such as a key in a header
+	}
+	s.wanted.Store(true)
+	if subject == "" {
+		return false, s.needs(store.SignIn{Project: s.project, Server: s.id})
+	}
+	safe, err := s.d.open(ctx)
+	if err != nil {
+		return false, err
+	}
+	a := s.account(subject)
+	a.heard(c)
+	if err := safe.Store().Refresh(ctx); err != nil {
+		return false, err
+	}
+	t, err := a.current(ctx, safe)
+	switch {
+	case err != nil:
+		return false, err
+	case t != nil && t.generation > generation && (t.usable(time.Now()) || t.renewable()):
+		return true, nil
+	case t != nil && c.Error == stepUp:
+		err = a.mayStepUp(c.Scopes, time.Now())
+	case t != nil && t.renewable() && !a.justForced(t.generation, time.Now()):
+		again, err = a.renewForced(ctx, safe, t)
+	}
+	if again || err != nil {
+		return again, err
+	}
+	needed := s.needs(a.of)
+	if t != nil {
+		needed.Why = t.why
+		needed.Scopes = missing(c.Scopes, t.granted)
+	}
+	s.beginAtOnce(a.of)
+	return false, needed
+}
+
+// beginAtOnce begins a sign-in for whoever sits in front of this machine, if that's what the process is for.
+func (s *Server) beginAtOnce(of store.SignIn) {
+	if s.d.o.AtOnce && (of.Subject == local || of.Subject == store.Shared) {
+		if f, err := s.d.join(s, of); err == nil {
+			f.tab.Store(true)
+		}
+	}
+}
+
+func (s *Server) needs(of store.SignIn) *Needed {
+	return &Needed{Server: s.name, Of: of, Shared: s.settings.shared()}
+}
+
+// hasIssuer reports whether there's a sign-in at all, at a server that refuses us and doesn't say why.
+func (s *Server) hasIssuer(ctx context.Context) bool {
+	if s.settings.Issuer != "" || s.settings.AuthorizationURL != "" {
+		return true
+	}
+	f, err := s.discover(ctx, oauth.Challenge{})
+	return err == nil && !f.issuer.Guessed
+}
+
+// account is what a process knows about one sign-in.
+type account struct {
+	s  *Server
+	of store.SignIn
+
+	view atomic.Pointer[view]
+
+	mu    sync.Mutex
+	asked oauth.Challenge // the server's last challenge
+	steps []step          // of the last hour
+	later pause
+	// forced is the generation of the last token that replaced one which the server had refused, and when that was.
+	forced   uint64
+	forcedAt time.Time
+}
+
+// view is the token that a snapshot of the store has.
+type view struct {
+	of *store.Snapshot
+	t  *token // nil for none
+}
+
+// current returns the token that the store has, or nil.
+func (a *account) current(ctx context.Context, safe *store.Safe) (*token, error) {
+	snap := safe.Store().Snapshot()
+	v := a.view.Load()
+	if v != nil && v.of == snap {
+		return v.t, nil
+	}
+	next := &view{of: snap}
+	for _, row := range snap.Credentials(a.of) {
+		if !a.s.settings.fits(&row) {
+			continue
+		}
+		if v != nil && v.t != nil && v.t.row.Generation == row.Generation && v.t.row.Spent == row.Spent {
+			next.t = v.t
+			break
+		}
+		var k keptCredential
+		err := reveal(ctx, safe, &row, row.Sealed, &k)
+		if err == nil {
+			next.t, err = newToken(row, &k)
+		}
+		if err != nil {
+			says, step := explain(err)
+			return nil, &Problem{Says: "the credential for server " + quote(a.s.name) + " cannot be read: " + says, Next: step, Err: err}
+		}
+		break
+	}
+	// Another goroutine may have stored an older or a newer view meanwhile. Whoever comes next compares it with
+	// the snapshot, so that makes no difference.
+	a.view.Store(next)
+	return next.t, nil
+}
+
+// justForced reports whether a token is so new that there's no use in renewing it because the server refuses it.
+func (a *account) justForced(generation uint64, now time.Time) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.forced == generation && now.Sub(a.forcedAt) < time.Minute
+}
+
+// heard remembers what the server asks for.
+func (a *account) heard(c oauth.Challenge) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.asked = c
+}
+
+// challenge returns what the server asked for last.
+func (a *account) challenge() oauth.Challenge {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.asked
+}
+
+// step is a request for more scopes.
+type step struct {
+	at     time.Time
+	scopes string
+}
+
+const (
+	mostSteps  = 3 // for the same scopes
+	stepsEvery = time.Hour
+)
+
+// mayStepUp returns an error if the server has asked for the same scopes too often (AU, Step-Up Authorization
+// Flow: clients SHOULD limit this).
+func (a *account) mayStepUp(scopes []string, now time.Time) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	wants := joined(scopes)
+	n := 0
+	for i := len(a.steps) - 1; i >= 0 && now.Sub(a.steps[i].at) < stepsEvery; i-- {
+		if a.steps[i].scopes == wants {
+			n++
+		}
+	}
+	if n >= mostSteps {
+		return &tooManySteps{a.s.name, wants}
+	}
+	a.steps = append(a.steps, step{now, wants})
+	if len(a.steps) > 100 {
+		a.steps = a.steps[50:]
+	}
+	return nil
+}

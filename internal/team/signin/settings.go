@@ -1,0 +1,90 @@
+package signin
+
+import (
+	"crypto/x509"
+	"slices"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/secret"
+	"github.com/dragoman-mcp/dragoman/internal/team/signin/oauth"
+	"github.com/dragoman-mcp/dragoman/internal/team/store"
+)
+
+// Settings are what the configuration says about the sign-in at one server. The zero value works.
+type Settings struct {
+	// Per is "shared" if one credential is for all. Otherwise each person has their own.
+	Per string
+	// Scopes are asked for instead of those that the server names.
+	Scopes []string
+	// ClientID and the following say who we are to the issuer, if somebody has registered us there.
+	ClientID     string
+	ClientSecret secret.Text
+	PrivateKey   secret.Text
+	// Issuer is which of several issuers is used, or the one where the server names none.
+	Issuer string
+	// AuthorizationURL and TokenURL are the endpoints where there is no metadata.
+	AuthorizationURL, TokenURL string
+	// ClientMetadataURL is the address of a document about us, for issuers that read such documents.
+	ClientMetadataURL string
+	// Callback is the redirect URI. "" means our own.
+	Callback string
+	// Resource is what we call the server to the issuer: "" or "auto" for what the server's metadata says, "omit"
+	// for nothing, or a URI.
+	Resource string
+	// Params are more parameters of the authorization URL.
+	Params map[string]string
+	// Hold is how long a call waits for a person. It's for those who ask; this package doesn't read it.
+	Hold time.Duration
+	// CAs are the authorities that the server's certificate may come from; nil means those of the system.
+	CAs *x509.CertPool
+}
+
+// shared reports whether one credential is for all.
+func (s *Settings) shared() bool { return s.Per == "shared" }
+
+// fits reports whether a stored credential is one that these settings would lead to.
+func (s *Settings) fits(x *store.Credential) bool {
+	return (s.ClientID == "" || s.ClientID == x.Client) &&
+		(s.Issuer == "" || sameIssuer(s.Issuer, x.Issuer)) &&
+		(!s.fixedResource() || s.resource() == x.Resource)
+}
+
+func (s *Settings) fixedResource() bool { return s.Resource != "" && s.Resource != "auto" }
+
+// resource returns the configured resource, which is "" if none shall be sent.
+func (s *Settings) resource() string {
+	if s.Resource == "omit" {
+		return ""
+	}
+	return s.Resource
+}
+
+// client returns the client that somebody has registered for us at an issuer, or nil.
+func (s *Settings) client(issuer, redirect string) (*oauth.Client, error) {
+	if s.ClientID == "" {
+		return nil, nil
+	}
+	c := &oauth.Client{ID: s.ClientID, Secret: s.ClientSecret, Redirect: redirect, How: oauth.Preregistered, Issuer: issuer}
+	return c, s.sign(c)
+}
+
+// sign adds the private key to a client, if there is one.
+func (s *Settings) sign(c *oauth.Client) (err error) {
+	if s.PrivateKey.Reveal() == "" {
+		return nil
+	}
+	c.Method = oauth.MethodKey
+	c.Key, err = oauth.ParseKey(s.PrivateKey)
+	return err
+}
+
+// sameIssuer reports whether two spellings lead to the same metadata: only a slash at the end may differ, as in
+// oauth.FindIssuer.
+func sameIssuer(a, b string) bool {
+	return a == b || a+"/" == b || a == b+"/"
+}
+
+// within reports whether all of some scopes are among others.
+func within(some, among []string) bool {
+	return !slices.ContainsFunc(some, func(s string) bool { return !slices.Contains(among, s) })
+}
