@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/team/access"
 	"github.com/dragoman-mcp/dragoman/internal/team/store"
@@ -56,7 +58,7 @@ type APIKeyRotation struct {
 type NewAPIKey struct {
 	APIKey
 	Text string `json:"text" doc:"the key itself, which nobody can get a second time"`
-	Note string `json:"note,omitempty" doc:"a sentence if dragoman forgets the key when it ends"`
+	Note string `json:"note,omitempty" doc:"what to know about the key: that dragoman forgets it when it ends, or that a pattern matches no server"`
 }
 
 var keyRoutes = []route{
@@ -131,7 +133,29 @@ func (a *keyAPI) makeKey(r *http.Request, q APIKeyRequest) (NewAPIKey, *Problem)
 	if err != nil {
 		return NewAPIKey{}, a.problem(err)
 	}
-	return NewAPIKey{APIKey: a.showKey(&k), Text: text, Note: a.note()}, nil
+	return NewAPIKey{APIKey: a.showKey(&k), Text: text, Note: strings.TrimSpace(a.note() + " " + a.unmatched(&w))}, nil
+}
+
+// unmatched returns a sentence if a new key names servers that the project doesn't have, which may come later, or be a
+// typing error.
+func (a *keyAPI) unmatched(w *access.Wish) string {
+	var names []string
+	if s := a.project.Current(); s != nil {
+		for i := range s.Servers {
+			names = append(names, s.Servers[i].Name)
+		}
+	}
+	odd := w.Unmatched(names)
+	for i := range odd {
+		odd[i] = excerpt.Quote(odd[i], maxName)
+	}
+	switch len(odd) {
+	case 0:
+		return ""
+	case 1:
+		return "The project has no server that " + odd[0] + " matches, so this lets the key use nothing until it has one."
+	}
+	return "The project has no server that one of these matches: " + strings.Join(odd, ", ") + ". They let the key use nothing until it has one."
 }
 
 // ownerOf returns the subject that a key shall act for, or "" if it shall act for itself. Another person must

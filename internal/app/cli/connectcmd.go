@@ -139,6 +139,11 @@ func (c *connectCommand) run(cmd *cobra.Command, args []string) error {
 		}
 		return usagef(hint, "%q is not a client that Dragoman knows", args[0])
 	}
+	if folder := filepath.Dir(c.file); c.file != "" { // usual files get their folder, but this path may have a typing error
+		if _, err := os.Stat(folder); errors.Is(err, fs.ErrNotExist) {
+			return usagef("correct --file, or make the folder first", "there is no folder %q", folder)
+		}
+	}
 	return c.connect(cmd.Context(), client)
 }
 

@@ -171,7 +171,10 @@ func keyTable(keys []admin.APIKey, zone *time.Location) screen.Table {
 }
 
 func (c *keysCommand) add(cmd *cobra.Command, args []string) error {
-	role, _ := identity.RoleOf(c.role)
+	role, ok := identity.RoleOf(c.role)
+	if !ok {
+		return usagef("the roles are caller, viewer, operator and admin", "there is no role %q", c.role)
+	}
 	life, err := access.Life(c.expires)
 	if err == nil {
 		w := access.Wish{Name: args[0], Project: cmp.Or(c.project, event.DefaultProject), Servers: c.servers, Tools: c.tools, Role: role, Life: life}

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -152,7 +153,11 @@ func TestKeysCommand(t *testing.T) {
 		{"keys add a b", exitUsage, "quote it"},
 		{"keys add x --expires soon", exitUsage, "is no duration"},
 		{"keys add x --expires 0d", exitUsage, "say never"},
-		{"keys add x --role owner", exitUsage, "caller, viewer, operator or admin"},
+		{"keys add x --role owner", exitUsage, "there is no role \"owner\"\ndragoman: hint: the roles are caller, viewer, operator and admin"},
+		{"keys add typo --server TYPO --server a", exitOK, "the project has no server that \"TYPO\" matches, so this lets the key use nothing"},
+		{"keys add typo --tool TYPO/x --tool a/greet --tool */y --server b*", exitOK, "no server that one of these matches: \"b*\", \"TYPO/x\""},
+		{"keys add fine --server a --tool a*/x", exitOK, "` revokes it\n"},
+		{"keys revoke fine", exitOK, "revoked"},
 		{"keys add x --tool greet", exitUsage, "SERVER/TOOL"},
 		{"keys add x --project shop", exitUsage, `no project is named "shop"`},
 		{"keys rotate ci --overlap -1h", exitUsage, "is no duration"},
@@ -170,7 +175,7 @@ func TestKeysCommand(t *testing.T) {
 	}
 	_, text, _ := u.run("keys", "--json")
 	var keys []admin.APIKey
-	if err := json.Unmarshal([]byte(text), &keys); err != nil || len(keys) != 3 || keys[0].Name != "innocent" {
+	if err := json.Unmarshal([]byte(text), &keys); err != nil || len(keys) != 5 || keys[0].Name != "innocent" {
 		t.Errorf("%v %s", err, text)
 	}
 }
@@ -237,8 +242,12 @@ func TestSecretsCommand(t *testing.T) {
 		t.Errorf("typed: %d, the terminal is raw %d times, %s", code, raw, said.take())
 	}
 	a.openInput = func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("abc\x03")), nil }
-	if code := a.main([]string{"secrets", "set", "typed"}); code != exitFailure || raw != 0 {
+	if code := a.main([]string{"secrets", "set", "typed"}); code != exitSignal+int(syscall.SIGINT) || raw != 0 {
 		t.Errorf("Ctrl-C: %d, the terminal is raw %d times", code, raw)
+	}
+	a.openInput = func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("\x04")), nil }
+	if code := a.main([]string{"secrets", "set", "typed"}); code != exitFailure || raw != 0 {
+		t.Errorf("Ctrl-D: %d, the terminal is raw %d times", code, raw)
 	}
 	all.WriteString(said.take())
 	if strings.Contains(all.String(), canary) {

@@ -48,6 +48,8 @@ func TestOperate(t *testing.T) {
 		{"stop a", exitOK, []string{"stopped a", "`dragoman restart a` starts it again"}, "stopped"},
 		{"status a", exitOK, []string{"by an operator with `dragoman stop`"}, "stopped"},
 		{"call a greet", exitFailure, []string{"was stopped by an operator", "run `dragoman restart a`"}, "stopped"},
+		{"show a__greet", exitUsage, []string{"has no server named \"a__greet\"\ndragoman: hint: write the server and the tool as two words: a greet"}, "stopped"},
+		{"show b__greet", exitUsage, []string{"use one of "}, "stopped"},
 		{"stop a --json", exitOK, []string{`"name":"a","state":"stopped"`}, "stopped"},
 		{"restart a a", exitOK, []string{"restarted a: ready"}, "ready"},
 		{"restart broken", exitFailure, []string{"no-such-program-anywhere was not found"}, "ready"},

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -190,15 +191,32 @@ func (c *secretsCommand) typed(in io.Reader, name string) (string, error) {
 		return "", fmt.Errorf("cannot hide what you type: %w", err)
 	}
 	defer show()
+	keys := &keystrokes{from: in}
 	line, err := term.NewTerminal(struct {
 		io.Reader
 		io.Writer
-	}{in, c.status}, "").ReadPassword("Value of " + clean(name) + " (not shown): ")
+	}{keys, c.status}, "").ReadPassword("Value of " + clean(name) + " (not shown): ")
 	if err != nil { // Ctrl-C or Ctrl-D
 		_, _ = io.WriteString(c.status, "\r\n")
+		if keys.interrupted {
+			return "", signalError{syscall.SIGINT}
+		}
 		return "", errors.New("no value was typed, so nothing was changed")
 	}
 	return line, nil
+}
+
+// keystrokes notes whether one of those that it passes on is Ctrl-C, which is no signal while the terminal is raw.
+type keystrokes struct {
+	from        io.Reader
+	interrupted bool
+}
+
+func (k *keystrokes) Read(b []byte) (int, error) {
+	const ctrlC = 3
+	n, err := k.from.Read(b)
+	k.interrupted = k.interrupted || bytes.IndexByte(b[:n], ctrlC) >= 0
+	return n, err
 }
 
 func (c *secretsCommand) remove(cmd *cobra.Command, args []string) error {

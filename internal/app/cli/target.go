@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -425,6 +426,9 @@ func unknownServer(name, where string, names []string) error {
 	hint := "add the server under mcpServers in the configuration file"
 	if len(names) > 0 {
 		hint = didYouMean(name, names, "use one of "+joinNames(names))
+	}
+	if server, tool, ok := strings.Cut(name, config.Default().Separator); ok && tool != "" && slices.Contains(names, server) {
+		hint = "write the server and the tool as two words: " + shellWord(server) + " " + shellWord(tool)
 	}
 	return usagef(hint, "%s has no server named %q", where, name)
 }

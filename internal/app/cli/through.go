@@ -221,12 +221,12 @@ func (c *client) projectAt(ctx context.Context) (base string, status *admin.Repo
 		return "", nil, withHint(errors.New("a running serve was not found: "+why), "start `dragoman serve`, which serves the project %s", c.project)
 	}
 	c.tell("using the running serve at %s", base)
-	_, report, why := l.statusAt(ctx, base, c.project)
-	if why != "" {
-		return "", nil, errors.New(why)
+	report, err := l.reportAt(ctx, base, c.project)
+	if err != nil {
+		return "", nil, err
 	}
 	c.foundAt = base
-	return base, &report, nil
+	return base, report, nil
 }
 
 // tell prints a line if --verbose is set.
@@ -269,30 +269,39 @@ func (l locator) serving(ctx context.Context, file string, same bool) (base stri
 	return l.statusAt(ctx, base, "")
 }
 
-// statusAt returns base and the status of the serve process there, about a project; "" means default. If
-// there is none that can be used, base is "" and why is the reason.
+// statusAt returns base and what reportAt returns. If there is none that can be used, base is "" and why is the
+// reason.
 func (l locator) statusAt(ctx context.Context, base, project string) (_ string, status admin.Report, why string) {
-	s, err := l.runningAt(base)
+	r, err := l.reportAt(ctx, base, project)
 	if err != nil {
 		return "", status, err.Error()
+	}
+	return base, *r, ""
+}
+
+// reportAt returns the status of the serve process at a base URL, about a project; "" means default.
+func (l locator) reportAt(ctx context.Context, base, project string) (*admin.Report, error) {
+	s, err := l.runningAt(base)
+	if err != nil {
+		return nil, err
 	}
 	defer s.close()
 	s.project = project
 	if host, _, _ := net.SplitHostPort(s.address); !config.IsLoopback(host) {
-		return "", status, base + " is not a loopback address"
+		return nil, errors.New(base + " is not a loopback address")
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
 	r, err := s.report(ctx)
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return "", status, "no `dragoman serve` answers at " + base
+		return nil, errors.New("no `dragoman serve` answers at " + base)
 	case err != nil:
-		return "", status, err.Error()
+		return nil, err
 	case r.State != "serving":
-		return "", status, "the serve at " + base + " is stopping"
+		return nil, errors.New("the serve at " + base + " is stopping")
 	}
-	return base, *r, ""
+	return r, nil
 }
 
 // firstLine returns the first line of a response, quoted and shortened.

@@ -273,6 +273,8 @@ func TestProblems(t *testing.T) {
 		{server("{command: [npx, y]}"), "f:2:16: mcpServers.a.command: must be a single value, not a list; put the first word into"},
 		{"mcpServers: {a: npx}", "f:1:14: mcpServers.a: must be a mapping, not a single value; write {command: …"},
 		{server("{command: x, args: '-y z'}"), "mcpServers.a.args: must be a list, not a single value; write [-y, z]"},
+		{server("{command: x, env: [A=b]}"), "f:2:19: mcpServers.a.env: must be a mapping, not a list; write NAME: VALUE"},
+		{server("{url: 'http://h', headers: 'A: b'}"), "mcpServers.a.headers: must be a mapping, not a single value; write NAME: VALUE"},
 		{server("{comand: x}"), "f:2:7: mcpServers.a.comand: unknown key; did you mean command?"},
 		{server("{command: x, type: http}"), "has a command, but the type is http"},
 		{server("{url: 'http://h', type: stdio}"), "has a url, but the type is stdio"},

@@ -106,7 +106,11 @@ func (c *compiler) object(n *node, path string) *object {
 	switch n.kind {
 	case mappingKind, nullKind:
 	default:
-		c.problem(n, path, "must be a mapping, not "+n.kind.String(), "")
+		hint := ""
+		if strings.HasSuffix(path, ".env") || strings.HasSuffix(path, ".headers") {
+			hint = "write NAME: VALUE, each on a line of its own, or {NAME: VALUE} on one"
+		}
+		c.problem(n, path, "must be a mapping, not "+n.kind.String(), hint)
 		n = &node{line: n.line, col: n.col}
 	}
 	return &object{c: c, path: path, n: n}

@@ -38,15 +38,30 @@ func (k *part) Shows(kind catalog.Kind, server, name string) bool {
 	}
 	switch kind {
 	case catalog.KindServer:
-		return slices.ContainsFunc(k.Tools, func(p string) bool { return mayName(p, server) })
+		return slices.ContainsFunc(k.Tools, func(p string) bool { return namesToolOf(p, server) })
 	case catalog.KindTool:
 		return slices.ContainsFunc(k.Tools, func(p string) bool { return pattern.Glob(p, server+"/"+name) })
 	}
 	return false
 }
 
-// mayName reports whether a pattern for SERVER/TOOL may match a tool of a server.
-func mayName(p, server string) bool {
+// Unmatched returns the patterns of a wish that none of some servers matches.
+func (w *Wish) Unmatched(servers []string) (patterns []string) {
+	for _, p := range w.Servers {
+		if !slices.ContainsFunc(servers, func(s string) bool { return pattern.Glob(p, s) }) {
+			patterns = append(patterns, p)
+		}
+	}
+	for _, p := range w.Tools {
+		if !slices.ContainsFunc(servers, func(s string) bool { return namesToolOf(p, s) }) {
+			patterns = append(patterns, p)
+		}
+	}
+	return patterns
+}
+
+// namesToolOf reports whether a pattern for SERVER/TOOL may match a tool of a server.
+func namesToolOf(p, server string) bool {
 	for i := range len(p) {
 		if p[i] == '/' && pattern.Glob(p[:i], server) || p[i] == '*' && pattern.Glob(p[:i+1], server+"/") {
 			return true
