@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -266,18 +267,23 @@ func (s *running) apply(ctx context.Context, method, path string, body, into any
 
 // pages reads a list of the API. items returns what is on a page, and the cursor of the next one.
 func pages[P, I any](ctx context.Context, s *running, path string, items func(*P) ([]I, string)) (all []I, err error) {
-	query := url.Values{"limit": {"500"}}
+	const page, most = 500, 200 // items and pages, so that a program that always has another page can't fill the memory
+	query := url.Values{"limit": {strconv.Itoa(page)}}
 	all = []I{}
-	for {
-		var page P
-		if err := s.decode(ctx, "/api/v1"+path, query, &page); err != nil {
+	for range most {
+		var answer P
+		if err := s.decode(ctx, "/api/v1"+path, query, &answer); err != nil {
 			return nil, err
 		}
-		list, next := items(&page)
+		list, next := items(&answer)
+		if len(list) > page {
+			return nil, s.notServe()
+		}
 		all = append(all, list...)
 		if next == "" || len(list) == 0 {
 			return all, nil
 		}
 		query.Set("cursor", next)
 	}
+	return nil, s.tooLarge()
 }

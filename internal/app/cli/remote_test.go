@@ -14,7 +14,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -189,6 +191,50 @@ func TestBadURLs(t *testing.T) {
 		if got := s.unreachable(&url.Error{Op: "Get", URL: "https://x", Err: err}); got.Error() != text || !errors.As(got, &hinted) || hinted.Hint() == "" {
 			t.Errorf("%v: %v", err, got)
 		}
+	}
+}
+
+// TestHugeAnswers gives --url answers that never end: in one text, in many objects, in many items and in many pages.
+// The command says what is wrong, and takes little memory.
+func TestHugeAnswers(t *testing.T) {
+	u := newUser(t)
+	u.write("dragoman.yaml", "mcpServers: {}\ndragoman: {listen: 127.0.0.1:1, database: team.db}\n")
+	_, key, _ := u.run("-q", "keys", "add", "x")
+	var pages atomic.Int32
+	for name, c := range map[string]struct{ begin, again, want string }{
+		"a text":     {`{"keys":[{"name":"`, strings.Repeat("x", 1<<20), "is too large"},
+		"a list":     {`{"keys":[{}`, strings.Repeat(",{}", 1<<18), "is too large"},
+		"nested":     {`{"keys":[`, strings.Repeat("[", 1<<18), "is too large"},
+		"many items": {`{"keys":[{}` + strings.Repeat(",{}", 500) + `]}`, "", "is not `dragoman serve`"},
+		"many pages": {`{"keys":[{"id":"x"}],"next":"x"}`, "", "is too large"},
+		"no JSON":    {`{"keys":["}`, "", "is not `dragoman serve`"},
+	} {
+		other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, c.begin)
+			for sent := 0; c.again != "" && sent < 1<<30; sent += len(c.again) {
+				if _, err := io.WriteString(w, c.again); err != nil {
+					return
+				}
+			}
+			pages.Add(1)
+		}))
+		var said syncBuffer
+		a := &app{world: world{backend: Daemon(), stdin: strings.NewReader(""), stdout: io.Discard, env: u.with(keyVariable, strings.TrimSpace(key)), program: "dragoman", status: newStatus(&said, false, noEnv)}}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		code := a.main([]string{"keys", "--url", other.URL})
+		runtime.ReadMemStats(&after)
+		if text := said.take(); code != exitFailure || !strings.Contains(text, c.want) {
+			t.Errorf("%s: %d %s", name, code, text)
+		}
+		if all := (after.TotalAlloc - before.TotalAlloc) >> 20; all > 160 { // all that was ever allocated; the most at a time is far less
+			t.Errorf("%s: %d MiB were allocated", name, all)
+		}
+		other.Close()
+	}
+	if pages.Load() > 210 {
+		t.Errorf("%d pages were read", pages.Load())
 	}
 }
 

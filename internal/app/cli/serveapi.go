@@ -33,8 +33,10 @@ const (
 	changeWait = 45 * time.Second
 	// pageWait is the maximum duration of a request for a page, such as /healthz.
 	pageWait = 5 * time.Second
-	// maxReport is the maximum number of bytes that a command reads from one response.
-	maxReport = 64 << 20
+	// maxReport is the maximum number of bytes that a command reads from one response, and maxObjects that of
+	// objects and lists in it, which take more room in memory than "{}".
+	maxReport  = 16 << 20
+	maxObjects = 200_000
 )
 
 // running represents a serve process, usually on this machine. Its methods are safe for concurrent
@@ -402,13 +404,37 @@ func (s *running) change(ctx context.Context, wait time.Duration, q asked, into 
 		return err
 	}
 	defer resp.Body.Close()
-	if err := json.NewDecoder(io.LimitReader(resp.Body, maxReport)).Decode(into); err != nil {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxReport+1))
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return context.Cause(ctx)
+	case len(body) > maxReport || objectsIn(body) > maxObjects:
+		return s.tooLarge()
+	case err != nil || json.Unmarshal(body, into) != nil:
 		return s.notServe()
 	}
 	return nil
+}
+
+// tooLarge returns the error for an answer that is larger than those of serve.
+func (s *running) tooLarge() error {
+	return withHint(fmt.Errorf("the answer of the program at %s is too large", s.address), "check whether it is `dragoman serve`, which sends %d MiB at most", maxReport>>20)
+}
+
+// objectsIn returns the number of objects and lists in a JSON text.
+func objectsIn(text []byte) (n int) {
+	quoted := false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case !quoted && (c == '{' || c == '['):
+			n++
+		}
+	}
+	return n
 }
 
 // report returns the status of the serve process.
