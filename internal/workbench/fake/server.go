@@ -129,6 +129,10 @@ func NewServer(name string, o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("profile %s: %w", p.Name, err)
 	}
+	return newServer(pt, o), nil
+}
+
+func newServer(pt *part, o Options) *Server {
 	s := &Server{version: o.Version, part: pt, capture: newCapture(o.Capture)}
 	if s.version == "" {
 		s.version = "0"
@@ -138,7 +142,7 @@ func NewServer(name string, o Options) (*Server, error) {
 	s.state.conversations = map[*conversation]bool{}
 	s.state.sessions = map[string]*conversation{}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
-	return s, nil
+	return s
 }
 
 // Close ends all requests and goroutines of the server, and waits for them. It may be called
