@@ -49,7 +49,9 @@ arguments. Other client profiles deviate from MCP as some real clients do, or
 run a short script.
 
 The client gives each step ten seconds and all steps together a minute. Change
-that with --set step=MS and --set whole=MS.`,
+that with --set step=MS and --set whole=MS.
+
+The servers that want a sign-in have a command of their own, oauth.`,
 		Example: `  # Run a strict server of one revision on stdio.
   dragoman fake strict-2025-06-18
 
@@ -85,6 +87,7 @@ that with --set step=MS and --set whole=MS.`,
 	fl.StringVar(&c.report, "report", "", "append the violations to `FILE` on exit")
 	_ = fl.MarkHidden("report") // only the matrix uses this flag, to collect the violations of several server processes in one file
 	addOpenFlag(cmd, &c.open)
+	cmd.AddCommand(newFakeOAuthCommand(w))
 	return cmd
 }
 
@@ -138,7 +141,7 @@ func (c *fakeCommand) run(cmd *cobra.Command, args []string) error {
 	}
 	defer func() { _ = s.Close() }()
 	if c.listen != "" {
-		return interrupted(cmd.Context(), c.fakeOnHTTP(cmd.Context(), s, args[0]))
+		return interrupted(cmd.Context(), c.fakeOnHTTP(cmd.Context(), s, c.listen, args[0]))
 	}
 	err = c.fakeOnStdio(cmd.Context(), s)
 	return interrupted(cmd.Context(), errors.Join(err, c.reportOn(s)))
@@ -171,16 +174,22 @@ func (c *fakeCommand) reportOn(s *fake.Server) error {
 
 // options converts the flags to the options of package fake.
 func (c *fakeCommand) options() (fake.Options, error) {
+	o, err := fakeOptions(c.set)
+	if c.capture {
+		o.Capture = statusLines{c.status}
+	}
+	return o, err
+}
+
+// fakeOptions returns options with the settings of --set.
+func fakeOptions(set []string) (fake.Options, error) {
 	o := fake.Options{Set: map[string]string{}, Version: version()}
-	for _, s := range c.set {
+	for _, s := range set {
 		name, value, ok := strings.Cut(s, "=")
 		if !ok || name == "" {
 			return o, usagef("use --set NAME=VALUE", "--set %q is not of the form NAME=VALUE", s)
 		}
 		o.Set[name] = value
-	}
-	if c.capture {
-		o.Capture = statusLines{c.status}
 	}
 	return o, nil
 }
@@ -225,15 +234,23 @@ func (c *fakeCommand) fakeOnStdio(ctx context.Context, s *fake.Server) error {
 	return err
 }
 
+// fakeServer is a server that fakeOnHTTP serves.
+type fakeServer interface {
+	Handler() http.Handler
+	Path() string
+	Dead() <-chan struct{}
+	Close() error
+}
+
 // fakeOnHTTP serves clients over HTTP until ctx ends or the profile simulates a crash.
-func (c *fakeCommand) fakeOnHTTP(ctx context.Context, s *fake.Server, name string) error {
-	l, err := net.Listen("tcp", c.listen)
+func (w *world) fakeOnHTTP(ctx context.Context, s fakeServer, listen, name string) error {
+	l, err := net.Listen("tcp", listen)
 	if err != nil {
 		return withHint(fmt.Errorf("listen: %w", err), "choose another address with --listen, such as 127.0.0.1:0")
 	}
 	h := &http.Server{Handler: s.Handler(), ReadHeaderTimeout: 10 * time.Second, ErrorLog: log.New(io.Discard, "", 0)}
-	if !c.quiet {
-		c.status.Printf("%s is at %s", name, reachable("http://"+l.Addr().String()+s.Path()))
+	if !w.quiet {
+		w.status.Printf("%s is at %s", name, reachable("http://"+l.Addr().String()+s.Path()))
 	}
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -274,7 +291,7 @@ func (c *fakeCommand) listFakes() error {
 	if c.asJSON {
 		var items [][]byte
 		for _, p := range all {
-			items = append(items, fakeItem(p))
+			items = append(items, fakeItem([][2]string{{"name", p.Name}, {"kind", string(p.Kind)}, {"side", string(p.Side)}, {"about", p.About}}, p.Settings))
 		}
 		return c.printItems(items)
 	}
@@ -314,9 +331,9 @@ var fakeGroups = []struct {
 }
 
 // fakeItem returns a profile as a JSON object.
-func fakeItem(p fake.Profile) []byte {
+func fakeItem(members [][2]string, settings []fake.Setting) []byte {
 	out := []byte("{")
-	for i, f := range [][2]string{{"name", p.Name}, {"kind", string(p.Kind)}, {"side", string(p.Side)}, {"about", p.About}} {
+	for i, f := range members {
 		if i > 0 {
 			out = append(out, ',')
 		}
@@ -324,7 +341,7 @@ func fakeItem(p fake.Profile) []byte {
 		out = jsonrpc.AppendQuote(append(out, ':'), f[1])
 	}
 	out = append(out, `,"settings":[`...)
-	for i, s := range p.Settings {
+	for i, s := range settings {
 		if i > 0 {
 			out = append(out, ',')
 		}
