@@ -28,6 +28,7 @@ type Guard struct {
 	log     *slog.Logger // receives the refusals; nil means no log
 	own     ownName
 	explain func(http.ResponseWriter, *http.Request) bool // see Explain
+	public  func(*http.Request) bool                      // see Public; may be nil
 
 	refused atomic.Int64
 	denied  atomic.Int64
@@ -78,6 +79,11 @@ func (g *Guard) Own(host string, paths ...string) {
 // Explain lets f answer the requests that are refused because of their Host. f returns false if it
 // has not answered. Explain must be called before the guard is used.
 func (g *Guard) Explain(f func(http.ResponseWriter, *http.Request) bool) { g.explain = f }
+
+// Public lets pages of every origin send the requests for which f returns true: those that answer everybody
+// alike and look at no cookie, such as the documents of OAuth, which clients in browsers read. Their Host is
+// checked as that of all others. Public must be called before the guard is used.
+func (g *Guard) Public(f func(*http.Request) bool) { g.public = f }
 
 // owns reports whether a request is for the name of Own, and for one of its paths.
 func (g *Guard) owns(r *http.Request) bool {
@@ -138,7 +144,7 @@ func (g *Guard) Admit(w http.ResponseWriter, r *http.Request) bool {
 			return false
 		}
 		g.refuse(w, http.StatusForbidden, g.foreignHost(r.Host))
-	case !g.originAllowed(r):
+	case !g.originAllowed(r) && !g.isPublic(r):
 		g.refuse(w, http.StatusForbidden, g.foreignOrigin(strings.Join(r.Header["Origin"], ", ")))
 	default:
 		return true
@@ -272,6 +278,8 @@ func (g *Guard) originAllowed(r *http.Request) bool {
 	host, ownPort := splitHost(r.Host)
 	return isLoopback(name) && isLoopback(host) && port == ownPort
 }
+
+func (g *Guard) isPublic(r *http.Request) bool { return g != nil && g.public != nil && g.public(r) }
 
 // splitHost splits a Host header into the host and the port. The port is "" if the header contains
 // none. The brackets of an IPv6 address are part of the host.

@@ -33,6 +33,13 @@ type Denied struct {
 	Challenge  string        // the value of WWW-Authenticate; "" for none
 	RetryAfter time.Duration // the value of Retry-After; 0 means none
 	Reason     string        // the error message for the client; a constant text
+
+	// Code is the error of RFC 6750 §3.1 if a bearer token is to blame, such as invalid_token, and Scopes are what
+	// all of the request needs if it is insufficient_scope. Whoever knows the URL makes the Challenge of them.
+	Code   string
+	Scopes []string
+	// Guessed says that the token was none, or that nobody vouches for it, so that its sender may be guessing.
+	Guessed bool
 }
 
 func (e *Denied) Error() string {
