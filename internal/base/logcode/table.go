@@ -54,6 +54,12 @@ var table = []Entry{
 	{"codex_question_declined", "declined a question of Codex that belongs to no call", "Codex asked a question, but nothing says which client it is for, so we declined it."},
 	{"codex_question_dropped", "discarded a question of Codex: an open question has the same id", "A Codex app-server asked a question with the id of one that is still open. We dropped the new one."},
 
+	// Issuers of access tokens.
+	{"issuer_keys_missing", "the keys of an issuer cannot be fetched", "The keys with which the tokens of the `issuer` are checked can't be fetched, for the `cause`. The last ones serve for a day."},
+	{"issuer_keys_found", "the keys of an issuer can be fetched again", "They can be fetched again."},
+	{"issuer_silent", "an issuer cannot be asked about tokens", "The `issuer` can't be asked about an opaque token, for the `cause`. Clients with such tokens get 503 meanwhile."},
+	{"issuer_answers", "an issuer can be asked about tokens again", "It answers again."},
+
 	// Invalid messages of servers.
 	{"answer_unusable", "answer is not valid", "A server's answer isn't valid, so the call fails."},
 	{"message_too_large", "discarded a message over the size limit", "A server's message is larger than `limits.message`, and was dropped."},

@@ -53,7 +53,7 @@ var inner = map[string][][]string{
 	"internal/team": {
 		{"internal/team/egress", "internal/team/sqldb", "internal/team/vault"},
 		{"internal/team/signin/oauth", "internal/team/store"},
-		{"internal/team/access", "internal/team/authserver", "internal/team/cluster", "internal/team/signin"},
+		{"internal/team/access", "internal/team/authserver", "internal/team/cluster", "internal/team/issuers", "internal/team/signin"},
 	},
 	"internal/server": {
 		{"internal/server/lines", "internal/server/requirements/store", "internal/server/tools"},
@@ -90,6 +90,8 @@ var guests = map[string][]string{
 	"github.com/jackc/pgx/v5": {"internal/team/sqldb"},
 	// The keyring of the operating system is asked only for the vault's key (docs/adr/0032).
 	"github.com/zalando/go-keyring": {"internal/team/vault"},
+	// Who checks or signs JWTs (docs/adr/0040).
+	"github.com/go-jose/go-jose/v4": {"internal/team"},
 	// The built-in servers are commands. Only package cli may import them.
 	Module + "/internal/server": {"internal/server", "internal/app/cli"},
 }
