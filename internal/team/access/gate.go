@@ -21,6 +21,10 @@ type Gate struct {
 	// people are those in force; see Roster.Refresh.
 	people atomic.Pointer[People]
 	tries  *tries
+
+	kinds      []kind      // see Accept
+	assertions []assertion // the same
+	resources  *Resources  // see Protect; nil if OAuth is off
 }
 
 // NewGate returns a gate without keys. If open is true, who has no credential is the local user, which
@@ -45,7 +49,8 @@ func (g *Gate) Open() bool { return g.open }
 // that key. Own must be called before the gate is used, and only if nobody else can reach the address.
 func (g *Gate) Own(key string) { g.own = key }
 
-// What clients are told. We send no resource_metadata: a client that got one would open a browser.
+// What clients are told if OAuth is off, and of a wrong key in any case. These have no resource_metadata: a client
+// that got one would open a browser, also if it's a script with an old key.
 const (
 	challengeNone  = `Bearer realm="dragoman"`
 	challengeWrong = `Bearer error="invalid_token", error_description="This key is unknown, expired or revoked."`
@@ -54,10 +59,11 @@ const (
 var (
 	errNoKey    = &httpdoor.Denied{Challenge: challengeNone, Reason: "this endpoint needs an API key: send it as \"Authorization: Bearer KEY\" or in the header X-API-Key"}
 	errWrongKey = &httpdoor.Denied{Challenge: challengeWrong, Reason: "this API key is unknown, expired or revoked; ask for a new one"}
+	errNothing  = &httpdoor.Denied{Reason: "this endpoint needs an access token or an API key, as \"Authorization: Bearer TOKEN\""}
 	errNoRole   = &httpdoor.Denied{Challenge: challengeWrong, Reason: "the person whom this API key acts for may not use it any more; ask an admin of the project"}
 	errQuery    = &httpdoor.Denied{Challenge: challengeWrong, Reason: "an API key must not stand in the URL, where logs keep it: send it in a header, and have this one replaced"}
-	errTwice    = &httpdoor.Denied{Status: http.StatusBadRequest, Reason: "the request has several credentials: send one, either in Authorization or in X-API-Key"}
-	errShape    = &httpdoor.Denied{Status: http.StatusBadRequest, Reason: "the header Authorization is malformed: send \"Bearer\", a space and the API key"}
+	errTwice    = &httpdoor.Denied{Status: http.StatusBadRequest, Reason: "the request has several credentials: send one, in one header"}
+	errShape    = &httpdoor.Denied{Status: http.StatusBadRequest, Reason: "the header Authorization is malformed: send \"Bearer\", a space and the API key or the token"}
 )
 
 // Principal returns who has sent a request, or a *httpdoor.Denied. It looks at nothing that the request
@@ -67,63 +73,92 @@ var (
 // An address with many wrong keys gets 429. A right key is accepted even then: it can't be guessed, and
 // its owner may share the address with a program whose key has expired.
 func (g *Gate) Principal(r *http.Request) (*identity.Principal, error) {
-	text, err := g.credential(r)
+	c, err := g.credential(r)
 	switch {
 	case err != nil:
 		return nil, err
-	case text == "" && !g.open:
-		return nil, errNoKey
-	case text == "":
+	case c.text == "" && !g.open:
+		return nil, g.nothing(r)
+	case c.text == "":
 		return identity.Local, nil
-	case g.own != "" && subtle.ConstantTimeCompare([]byte(text), []byte(g.own)) == 1:
+	case g.isOwn(c):
 		return identity.Local, nil
-	case g.open && !looksLikeKey(text):
+	case g.open && !looksLikeKey(c.text):
 		return identity.Local, nil // meant for a server, or left over
 	}
-	return g.find(r, text)
+	return g.find(r, c)
 }
 
-// Visitor returns whose API key a request has, or a *httpdoor.Denied, by the rules of Principal. It returns nil
-// without an error if the request has none: unlike Principal, it takes nobody for the local user, however
-// open the gate is. A bearer token that isn't an API key is left to who asks, since it may be the key of
-// this process; that is only where the gate has one, see Own.
+// nothing returns what somebody is told who has no credential.
+func (g *Gate) nothing(r *http.Request) error {
+	if challenge := g.resources.Challenge(r, "", "", nil); challenge != "" {
+		d := *errNothing
+		d.Challenge = challenge
+		return &d
+	}
+	return errNoKey
+}
+
+// Visitor returns whose API key or access token a request has, or a *httpdoor.Denied, by the rules of Principal. It
+// returns nil without an error if the request has none: unlike Principal, it takes nobody for the local user,
+// however open the gate is. A bearer token that isn't an API key, and can't be an access token, is left to who asks,
+// since it may be the key of this process; that is only where the gate has one, see Own.
 func (g *Gate) Visitor(r *http.Request) (*identity.Principal, error) {
-	text, err := g.credential(r)
-	if err != nil || text == "" || g.own != "" && !looksLikeKey(text) {
+	c, err := g.credential(r)
+	if err != nil || c.text == "" || g.own != "" && !looksLikeKey(c.text) && (g.open || g.isOwn(c) || !strings.Contains(c.text, ".")) {
 		return nil, err
 	}
-	return g.find(r, text)
+	return g.find(r, c)
 }
 
-// credential returns the text of the only credential of a request that may be an API key. It is "" if there
-// is none.
-func (g *Gate) credential(r *http.Request) (text string, err error) {
+// isOwn reports whether a credential is the key of this process.
+func (g *Gate) isOwn(c credential) bool {
+	return g.own != "" && subtle.ConstantTimeCompare([]byte(c.text), []byte(g.own)) == 1
+}
+
+// credential is a text that may be an API key or a token, and the header in which it came.
+type credential struct{ header, text string }
+
+// credential returns the only credential of a request. Its text is "" if there is none.
+func (g *Gate) credential(r *http.Request) (c credential, err error) {
 	if hasKey(r.URL.RawQuery) {
 		r.URL.RawQuery = ""
 		r.RequestURI = r.URL.RequestURI()
-		return "", g.wrong(r, errQuery)
+		return c, g.wrong(r, errQuery)
 	}
 	bearer, header := r.Header["Authorization"], r.Header["X-Api-Key"]
+	count := len(bearer) + len(header)
+	for i := range g.assertions {
+		if values := r.Header[g.assertions[i].header]; len(values) > 0 {
+			count += len(values)
+			c = credential{g.assertions[i].header, values[0]}
+		}
+	}
 	switch {
-	case len(bearer)+len(header) > 1:
-		return "", errTwice
+	case count > 1:
+		return credential{}, errTwice
 	case len(header) == 1:
-		text = header[0]
+		c = credential{"X-Api-Key", header[0]}
 	case len(bearer) == 1:
 		scheme, value, _ := strings.Cut(bearer[0], " ")
 		if !strings.EqualFold(scheme, "Bearer") {
-			return "", nil
+			return c, nil
 		}
-		if text = strings.TrimLeft(value, " "); text == "" && !g.open {
-			return "", errShape
+		if c = (credential{"Authorization", strings.TrimLeft(value, " ")}); c.text == "" && !g.open {
+			return c, errShape
 		}
 	}
-	return text, nil
+	return c, nil
 }
 
-// find returns who has the key with a text, in answer to r.
-func (g *Gate) find(r *http.Request, text string) (*identity.Principal, error) {
-	x := g.keys.Load().find(text, time.Now())
+// find returns who has a credential, in answer to r.
+func (g *Gate) find(r *http.Request, c credential) (*identity.Principal, error) {
+	if !looksLikeKey(c.text) {
+		if t := g.tokens(c); t != nil {
+			return g.holder(r, t, c)
+		}
+	}
+	x := g.keys.Load().find(c.text, time.Now())
 	switch {
 	case x == nil:
 		return nil, g.wrong(r, errWrongKey)
@@ -138,7 +173,7 @@ func (g *Gate) wrong(r *http.Request, why *httpdoor.Denied) error {
 	if wait := g.tries.wrong(httpdoor.Remote(r), time.Now()); wait > 0 {
 		return &httpdoor.Denied{
 			Status: http.StatusTooManyRequests, RetryAfter: wait,
-			Reason: "too many wrong API keys came from this address; a valid one is accepted nevertheless",
+			Reason: "too many wrong credentials came from this address; a valid one is accepted nevertheless",
 		}
 	}
 	return why

@@ -14,6 +14,9 @@ func (g *Gate) Reach(who *identity.Principal, project string) (show catalog.Filt
 	if who == identity.Local {
 		return nil, true
 	}
+	if who != nil && who.Via == viaToken {
+		return nil, slices.Contains(g.rolesOfToken(who, project), identity.Caller)
+	}
 	k := g.keys.Load().Of(who)
 	switch {
 	case k == nil, k.Project != project, g.people.Load().role(k) != identity.Caller:

@@ -10,11 +10,14 @@ import (
 var localRoles = []identity.Role{identity.Caller, identity.Admin}
 
 // Roles returns the roles that who has now in a project: a person has those that were given to them, and a key
-// has its own in the project that it was made for, or less if it acts for a person who has less. The local user has them all, so who asks must know that nobody else can be the local user
-// there; [Gate.Visitor] never says so.
+// has its own in the project that it was made for, or less if it acts for a person who has less. Who has a token has
+// what its issuer says. The local user has them all, so who asks must know that nobody else can be the local user there; [Gate.Visitor] never says so.
 func (g *Gate) Roles(who *identity.Principal, project string) []identity.Role {
 	if who == identity.Local {
 		return localRoles
+	}
+	if who != nil && who.Via == viaToken {
+		return g.rolesOfToken(who, project)
 	}
 	if k := g.keys.Load().Of(who); k != nil && k.Project == project && k.InForce(time.Now()) {
 		if r := g.people.Load().role(k); r != 0 {
