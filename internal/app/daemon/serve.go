@@ -498,7 +498,7 @@ func needsRestart(a, b *config.Snapshot) (names []string) {
 		{"tls", a.TLS == b.TLS},
 		{"database", a.Database == b.Database},
 		{"vault.key", a.VaultKey == b.VaultKey},
-		{"access.loopback", a.Access == b.Access},
+		{"access", reflect.DeepEqual(a.Access, b.Access)},
 		{"allowedHosts", slices.Equal(a.Hosts, b.Hosts)},
 		{"allowedOrigins", slices.Equal(a.Origins, b.Origins)},
 		{"log", a.Log == b.Log},

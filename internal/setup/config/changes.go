@@ -26,7 +26,7 @@ var snapshotSettings = map[string]string{
 	"Separator": "names.separator", "Limits": "limits", "PublicURL": "publicURL", "TLS": "tls", "Hosts": "allowedHosts",
 	"Origins": "allowedOrigins", "Log": "log", "Traces": "telemetry.traces", "Console": "console", "Record": "record", "Dialects": "dialects",
 	"AllowUnauthenticatedNetworkAccess": "allowUnauthenticatedNetworkAccess",
-	"Access":                            "access.loopback",
+	"Access":                            "access",
 	"Egress":                            "egress.allow",
 	"Expose":                            "expose",
 	"File":                              "", "Empty": "", "Servers": "", "Projects": "",

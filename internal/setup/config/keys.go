@@ -15,6 +15,7 @@ dragoman:
   names: {}
   vault: {}
   tls: {}
+  access: {issuers: [{roles: {}, introspect: {}}], people: {}, oidc: {roles: {}}}
   limits: {}
   log: {}
   telemetry: {traces: {headers: {}}}
@@ -31,6 +32,9 @@ func Keys() []string {
 	c := &compiler{home: ourKey, asked: map[string]bool{}, process: none, env: none}
 	c.compile([]byte(everySection))
 	all := slices.Sorted(maps.Keys(c.asked))
+	for i := range all {
+		all[i] = strings.ReplaceAll(all[i], "[0]", "") // the only item of a list
+	}
 	return slices.DeleteFunc(slices.Clone(all), func(key string) bool {
 		return slices.ContainsFunc(all, func(other string) bool { return strings.HasPrefix(other, key+".") })
 	})

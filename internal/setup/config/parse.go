@@ -177,10 +177,6 @@ func (c *compiler) readOurs(o *object, s *Snapshot) {
 	}
 	s.Database = c.readDatabase(o)
 	s.VaultKey = c.readVault(o.object("vault"))
-	if a := o.object("access"); a != nil {
-		s.Access.LoopbackKeys = a.choice("loopback", []string{"open", "keys"}, 0) == 1
-		a.done()
-	}
 	c.readEgress(o.object("egress"), s)
 	if n := o.text("publicURL", &s.PublicURL); n != nil {
 		if bad, hint := badPublicURL(s.PublicURL); bad != "" {
@@ -188,6 +184,7 @@ func (c *compiler) readOurs(o *object, s *Snapshot) {
 		}
 		s.PublicURL = strings.TrimRight(s.PublicURL, "/")
 	}
+	c.readAccess(o.object("access"), s)
 	s.TLS = c.readTLS(o.object("tls"))
 	o.list("allowedHosts", false, func(n *node, path string, e expansion) {
 		if bad := badHost(e.text); bad != "" {

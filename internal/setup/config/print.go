@@ -47,10 +47,7 @@ func (s *Snapshot) AppendYAML(dst []byte) []byte {
 	if s.AllowUnauthenticatedNetworkAccess {
 		p.line(1, "allowUnauthenticatedNetworkAccess: true")
 	}
-	if s.Access.LoopbackKeys {
-		p.line(1, "access:")
-		p.text(2, "loopback", "keys")
-	}
+	p.access(&s.Access)
 	if len(s.Egress.Allow) > 0 {
 		p.line(1, "egress:")
 		p.list(2, "allow", s.Egress.Allow)

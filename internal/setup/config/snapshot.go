@@ -71,11 +71,6 @@ type Snapshot struct {
 // paths are "" if there is no certificate.
 type TLS struct{ Cert, Key string }
 
-// Access says who may come in.
-type Access struct {
-	LoopbackKeys bool // clients on this machine need an API key, too
-}
-
 // Egress says what requests to addresses that a server or a client names may reach.
 type Egress struct {
 	Allow []string // hosts, in lower case, that may be nearer than the server that names them
