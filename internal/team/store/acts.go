@@ -56,14 +56,10 @@ func (t *Tx) changed(action, kind, name string) error {
 // Acts returns at most so many of the acts before one, the newest first. With 0 it begins with the newest
 // of all.
 func (s *Store) Acts(ctx context.Context, before int64, most int) (list []Act, err error) {
-	db := s.db.Load()
-	if db == nil {
-		return nil, nil
-	}
 	if before == 0 {
 		before = math.MaxInt64
 	}
-	err = db.Read(ctx, func(t *sqldb.Tx) error {
+	err = s.read(ctx, func(t *sqldb.Tx) error {
 		list, err = sqldb.All(t, func(scan func(...any) error) (a Act, err error) {
 			var at string
 			if err := scan(&a.Seq, &a.Actor, &a.Action, &a.Object, &at); err != nil {
@@ -75,4 +71,13 @@ func (s *Store) Acts(ctx context.Context, before int64, most int) (list []Act, e
 		return err
 	})
 	return list, err
+}
+
+// read runs queries in a transaction, unless there is no database yet.
+func (s *Store) read(ctx context.Context, queries func(*sqldb.Tx) error) error {
+	db := s.db.Load()
+	if db == nil {
+		return nil
+	}
+	return db.Read(ctx, queries)
 }

@@ -118,8 +118,8 @@ func (t *Tx) Accept(sum []byte, s Session) (bool, error) {
 	return true, t.beginSession(s)
 }
 
-// RemovePerson removes a person with all that is theirs: roles, invitation, sessions, and the keys that act
-// for them. It reports whether there was such a person.
+// RemovePerson removes a person with all that is theirs: roles, invitation, sessions, and the keys and grants
+// that act for them. It reports whether there was such a person.
 func (t *Tx) RemovePerson(id string) (bool, error) {
 	if _, there, err := t.EndSessions(id); !there || err != nil {
 		return false, err
@@ -128,6 +128,9 @@ func (t *Tx) RemovePerson(id string) (bool, error) {
 		return false, err
 	}
 	if err := t.removeCredentials("subject", PersonSubject+id); err != nil {
+		return false, err
+	}
+	if _, err := t.endGrants("subject", PersonSubject+id); err != nil {
 		return false, err
 	}
 	for _, q := range []string{"DELETE FROM roles WHERE person = ?", "DELETE FROM people WHERE id = ?"} {

@@ -26,6 +26,7 @@ type Snapshot struct {
 	signedInAt    map[SignIn]bool         // has those of credentials, without a subject
 	registrations map[string]Registration // by what they are sealed for
 	flows         map[SignIn]Flow
+	grants        map[string]Grant
 }
 
 // Replaced returns a channel that is closed when the store has a newer snapshot.
@@ -60,6 +61,7 @@ var kinds = [...]struct {
 	{credentialKind, readCredentials},
 	{registrationKind, readRegistrations},
 	{flowKind, readFlows},
+	{grantKind, readGrants},
 }
 
 // next returns the snapshot that follows s, or nil if nothing has changed. Kinds of which nothing has
