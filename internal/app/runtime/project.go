@@ -44,6 +44,8 @@ type Project struct {
 	hooks     Hooks
 	bridge    *bridge.Bridge
 	listens   gateway.ListenQuota
+	signers   signers
+	signIn    *gateway.SignIn // nil if nobody can sign in
 	newcomers newcomers
 	rules     atomic.Pointer[downstream.Rules] // of the current configuration, like maxBody
 	maxBody   atomic.Int64
@@ -96,6 +98,13 @@ func (r *Runtime) newProject(name string, s *config.Snapshot) *Project {
 		Starts: upstream.NewStarts(1), Own: o.Own,
 	}
 	p.newcomers.log = p.log
+	if o.Credentials != nil {
+		p.hooks.Credentials = func(c config.Server) upstream.Credentials { return o.Credentials(name, c) }
+	}
+	if o.SignIn != nil {
+		p.signIn = NewSignIn(&p.signers, o.Version)
+		p.signIn.Signed = p.SignedIn
+	}
 	p.limit(s)
 	p.joined = p.newMount("")
 	return p
@@ -334,6 +343,7 @@ func (p *Project) planLocked(s *config.Snapshot, order []*server, enabled []conf
 	if p.gateway != nil {
 		l.gateways = append(l.gateways, p.gateway)
 	}
+	p.setSigners(order)
 	p.gateway = p.newMerged(s, order, enabled)
 	moves = []move{{p.joined, p.gateway, order}}
 	gone := p.singles
@@ -350,7 +360,7 @@ func (p *Project) planLocked(s *config.Snapshot, order []*server, enabled []conf
 			continue
 		}
 		h := p.runtime.opts.Gate.Single(p.bridge, x, &p.listens, enabled[i])
-		h.Project, h.Expose, h.Filter = p.name, exposedOf(enabled[i]), p.filter
+		h.Project, h.Expose, h.Filter, h.SignIn = p.name, exposedOf(enabled[i]), p.filter, p.signIn
 		p.singles[x.Name()] = h
 		moves = append(moves, move{m, h, []*server{x}})
 	}
@@ -370,6 +380,7 @@ func (p *Project) newMerged(s *config.Snapshot, order []*server, enabled []confi
 	g := &gateway.Merged{
 		Bridge: p.bridge, Policy: gate.Policy, Audit: gate.Audit, Project: p.name, Listens: &p.listens, Names: catalog.Names{Separator: s.Separator}, Identity: p.identity(s),
 		Prefixes: make(map[string]string), Expose: exposedOf(enabled...), Filter: p.filter, Vet: Vet(enabled...), Clean: p.Clean, URIs: &p.uris, Before: p.gateway,
+		SignIn: p.signIn,
 	}
 	var names []string
 	for i, x := range order {

@@ -16,6 +16,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/relay/calls"
 	"github.com/dragoman-mcp/dragoman/internal/relay/catalog"
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
+	"github.com/dragoman-mcp/dragoman/internal/relay/gateway"
+	"github.com/dragoman-mcp/dragoman/internal/relay/upstream"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
@@ -64,6 +66,10 @@ type Options struct {
 	ListFolder string
 	// Own refuses elicitations that lead to Dragoman itself. It may be nil.
 	Own *mcp.Own
+	// Credentials returns what signs the requests to a server that a project has in its own configuration, or
+	// nil if its headers are enough. SignIn returns what signs people in to these servers. Each may be nil.
+	Credentials func(project string, c config.Server) upstream.Credentials
+	SignIn      func(project string) gateway.Signer
 	// Gate stands before the servers of every endpoint, and before those that Try opens.
 	Gate Gate
 	// Traces starts a span for each call of a client. Nil means that calls are not traced.

@@ -96,6 +96,9 @@ type Hooks struct {
 	Starts *upstream.Starts
 	// Own refuses elicitations that lead to Dragoman itself. It may be nil.
 	Own *mcp.Own
+	// Credentials returns what signs the requests to a server, or nil if its headers are enough. A nil
+	// Credentials returns nil.
+	Credentials func(c config.Server) upstream.Credentials
 	// Dialects are the profiles that Dragoman can detect. Nil means the built-in profiles.
 	Dialects []*dialect.Profile
 }
@@ -113,6 +116,9 @@ func NewUpstream(c config.Server, h Hooks) *upstream.Upstream {
 	if isRequirements(c.Args) {
 		spec.Vouched = true
 		spec.Self, _ = os.Executable() // without it, the server gets no vouchers
+	}
+	if h.Credentials != nil && c.URL != "" {
+		spec.Credentials = h.Credentials(c)
 	}
 	if c.Kind == config.KindHTTP || c.Kind == config.KindSSE {
 		spec.Kind = c.Kind.String()

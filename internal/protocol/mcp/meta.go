@@ -30,6 +30,10 @@ const KeyDialect = "io.github.dragoman-mcp/dialect"
 // server is missing.
 const KeyMissing = "io.github.dragoman-mcp/missing"
 
+// KeySignIn is Dragoman's own key of _meta in the result of a call for which somebody has to sign in to the
+// server first. Its value is an object with the members server, link and expires.
+const KeySignIn = "io.github.dragoman-mcp/sign-in"
+
 // KeyVoucher is Dragoman's own key of _meta in a request to one of its built-in servers. Its value is an
 // [identity.Voucher]. Other servers never get it, and what a client sends under it doesn't reach a built-in
 // server.

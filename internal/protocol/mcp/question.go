@@ -10,6 +10,8 @@ type Question struct {
 	Message string // what the person reads; it has to say who asks and why
 	// URL is the page that the person should open. "" means a form.
 	URL string
+	// ID is the elicitationId of a link, for clients whose revision has one. "" means a random one.
+	ID string
 	// Schema is the requestedSchema of the form, as JSON. Nil means a form without fields, which
 	// the person can only accept or decline.
 	Schema []byte
@@ -30,11 +32,15 @@ func (q *Question) CanReach(f *ClientInfo) bool {
 	return form || !url || !f.Revision.Can(URLElicitation)
 }
 
-// AppendJSON appends the question as an input request (2026-07-28 §MRTR), an elicitation.
-func (q *Question) AppendJSON(dst []byte) []byte {
+// AppendJSON appends the question as an input request (2026-07-28 §MRTR), an elicitation, for a client of
+// the revision to.
+func (q *Question) AppendJSON(dst []byte, to Revision) []byte {
 	dst = append(dst, `{"method":"`+MethodElicit+`","params":{`...)
 	if q.URL != "" {
 		dst = jsonrpc.AppendQuote(append(dst, `"mode":"url","url":`...), q.URL)
+		if q.ID != "" && to.Can(ElicitationIDs) {
+			dst = jsonrpc.AppendQuote(append(dst, `,"elicitationId":`...), q.ID)
+		}
 	} else {
 		schema := q.Schema
 		if schema == nil {

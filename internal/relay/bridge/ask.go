@@ -25,6 +25,8 @@ type Asking struct {
 	Answers []mcp.Answered
 	// Passed is the number of steps that have let the call pass.
 	Passed int
+	// Unfound means that the name of the item is not known to belong to the server yet.
+	Unfound bool
 }
 
 // errNoAnswer is the cause of a context if a person takes too long to answer.
@@ -48,7 +50,7 @@ func (b *Bridge) Ask(ctx context.Context, u Server, a *mcp.Attempt, q Asking, k 
 		return nil, nil, notAskable(a, q.Question, mcp.ErrCannotAsk)
 	}
 	key := keyOfStep(open.Step)
-	asks := q.Question.AppendJSON(append(jsonrpc.AppendQuote([]byte{'{'}, key), ':'))
+	asks := q.Question.AppendJSON(append(jsonrpc.AppendQuote([]byte{'{'}, key), ':'), a.Client.Revision)
 	asks = append(asks, '}')
 	if modern {
 		state, err := b.mint(u, a.Call, sealKind('A', true), packAsking(a.Name, q))
@@ -78,6 +80,22 @@ func (b *Bridge) Ask(ctx context.Context, u Server, a *mcp.Attempt, q Asking, k 
 	return at.Of(all), nil, nil
 }
 
+// Defer makes a modern client come back, without asking anybody. [Bridge.Answers] then returns q, whose
+// questions all have been answered or need no answer. It is for a call that waits for something that a
+// person does elsewhere, for longer than clients wait for an answer (2026-07-28 §MRTR: an input_required
+// without inputRequests).
+func (b *Bridge) Defer(u Server, a *mcp.Attempt, q Asking) (*mcp.Reply, error) {
+	state, err := b.mint(u, a.Call, sealKind('W', true), packAsking(a.Name, q))
+	if err != nil {
+		return nil, err
+	}
+	out := jsonrpc.AppendQuote([]byte(`{"resultType":"input_required","requestState":`), state)
+	return newInputRequired(append(out, '}')), nil
+}
+
+// MayDefer reports whether the client comes back with a requestState for a call.
+func MayDefer(c *mcp.Call) bool { return mayPark(c) }
+
 // notAskable returns the error for a client that cannot show the question to anybody. It contains
 // the question, because that may be enough to help oneself, for example by opening the link.
 func notAskable(a *mcp.Attempt, q *mcp.Question, why error) error {
@@ -100,18 +118,21 @@ func notAskable(a *mcp.Attempt, q *mcp.Question, why error) error {
 // call. Another retry with the state is refused, unless [Bridge.Unused] gives the state back.
 func (b *Bridge) Answers(u Server, a *mcp.Attempt, res Resume) (*Asking, error) {
 	switch {
-	case res.kind == 'A':
+	case res.kind == 'A', res.kind == 'W':
 	case !res.once, res.kind == 'P': // a parked call is continued once anyway
 		return nil, nil
 	default:
 		return nil, b.spend(a.Client.Party(), u, res)
 	}
 	name, q, ok := unpackAsking(res.inner)
-	if !ok || name != a.Name {
+	if !ok || name != a.Name && !q.Unfound {
 		// The client's name for the item is part of the seal. But since the state was made, another
 		// item may have got this name.
 		b.publishRefusal(a.Call, u.Name())
 		return nil, errState
+	}
+	if res.kind == 'W' {
+		return &q, b.use(a, u, res)
 	}
 	raw, answers := a.Msg.Raw, a.Msg.Param("inputResponses")
 	if kind := jsonrpc.KindOf(raw, answers); kind != 0 && kind != '{' {
@@ -126,24 +147,34 @@ func (b *Bridge) Answers(u Server, a *mcp.Attempt, res Resume) (*Asking, error) 
 	if !validAnswer(mcp.MethodElicit, raw, at) {
 		return nil, badInput(key)
 	}
-	if err := b.spend(a.Client.Party(), u, res); err != nil {
+	if err := b.use(a, u, res); err != nil {
 		return nil, err
-	}
-	if res.call != 0 {
-		a.Resume(res.call)
 	}
 	last.Result = at.Of(raw)
 	return &q, nil
 }
 
+// use spends a state, and continues the call that got it.
+func (b *Bridge) use(a *mcp.Attempt, u Server, res Resume) error {
+	err := b.spend(a.Client.Party(), u, res)
+	if err == nil && res.call != 0 {
+		a.Resume(res.call)
+	}
+	return err
+}
+
 // keyOfStep returns the key of a step's question among the input requests.
 func keyOfStep(step string) string { return "user_" + step }
 
-// packAsking returns the content of a requestState of kind 'A'. name is the server's own name of the
-// item.
+// packAsking returns the content of a requestState of kind 'A' or 'W'. name is the server's own name of
+// the item.
 func packAsking(name string, q Asking) []byte {
 	part := func(b, text []byte) []byte { return append(binary.AppendUvarint(b, uint64(len(text))), text...) }
-	b := part(binary.AppendUvarint(nil, uint64(q.Passed)), []byte(name))
+	unfound := uint64(0)
+	if q.Unfound {
+		unfound = 1
+	}
+	b := part(binary.AppendUvarint(nil, uint64(q.Passed)<<1|unfound), []byte(name))
 	for _, x := range q.Answers {
 		b = part(part(part(b, []byte(x.Step)), x.State), x.Result)
 	}
@@ -173,7 +204,8 @@ func unpackAsking(b []byte) (name string, q Asking, ok bool) {
 		b = b[n:]
 		return text
 	}
-	q.Passed = int(number())
+	n := number()
+	q.Passed, q.Unfound = int(n>>1), n&1 != 0
 	name = string(part())
 	for len(b) > 0 {
 		q.Answers = append(q.Answers, mcp.Answered{Step: string(part()), State: part(), Result: part()})

@@ -169,7 +169,7 @@ func (b *Bridge) sendOrResume(ctx context.Context, v *visit, a *mcp.Attempt, res
 			next.Edits.Replace(mcp.WhyState, a.Msg.Param("requestState"), res.inner)
 		}
 		a = &next
-	case res.kind == 'A':
+	case res.kind == 'A', res.kind == 'W':
 		// The state and the answers are Dragoman's own, so the server must not see them.
 		next := *a
 		next.Edits.Object(mcp.WhyState, a.Msg.Raw, a.Msg.Params, func(k []byte) bool {

@@ -61,6 +61,8 @@ type Catalog struct {
 	// Holds reports whether a server has a resource, for a client. It may send requests. The error is
 	// nil if the server answered. If Holds is nil, no server is asked.
 	Holds func(ctx context.Context, u Source, f *mcp.ClientInfo, uri string) (has bool, err error)
+	// SignsIn contains the servers to which people can sign in.
+	SignsIn map[string]bool
 
 	mu        sync.Mutex
 	audiences map[Audience]*knownAudience // all audiences except the audience everybody

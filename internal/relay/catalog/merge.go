@@ -56,6 +56,8 @@ type Target struct {
 	// Quoted is Name as a JSON string. It is nil for a URI that clients see unchanged. It must not be
 	// modified.
 	Quoted []byte
+	// SignsIn says that the item is not the server's: it is the tool SignIn.
+	SignsIn bool
 }
 
 // rejectedItem is an item that clients do not see, or that they see under an unusual name.
@@ -110,13 +112,22 @@ func (l *mergedList) find(offered string, show Filter) *item {
 	}
 	for {
 		x := &l.items[at]
-		if shows(show, l.kind, x.server, x.target.Name) {
+		if x.shown(l.kind, show) {
 			return x
 		}
 		if at = x.next; at == 0 {
 			return nil
 		}
 	}
+}
+
+// shown reports whether a client with the filter show sees the item. The tool SignIn is shown to all who see
+// the server.
+func (x *item) shown(kind Kind, show Filter) bool {
+	if x.target.SignsIn {
+		return shows(show, KindServer, x.server, "")
+	}
+	return shows(show, kind, x.server, x.target.Name)
 }
 
 // shown says which items a client with the filter show sees: a bit for each, or "" for all.
@@ -127,7 +138,7 @@ func (l *mergedList) shown(show Filter) string {
 	bits, all := make([]byte, (len(l.items)+7)/8), true
 	for i := range l.items {
 		x := &l.items[i]
-		if shows(show, l.kind, x.server, x.target.Name) && (l.shadowed == 0 || l.find(x.offered, show) == x) {
+		if x.shown(l.kind, show) && (l.shadowed == 0 || l.find(x.offered, show) == x) {
 			bits[i/8] |= 1 << (i % 8)
 		} else {
 			all = false
@@ -289,6 +300,9 @@ func (c *Catalog) knownHellos(a *knownAudience) []*mcp.ServerInfo {
 		if p := c.seenLocked("", u, a); p != nil {
 			out[i] = p.hello
 		}
+		if out[i] == nil && c.mustSignInLocked(a, "", u) {
+			out[i] = everything
+		}
 	}
 	return out
 }
@@ -307,6 +321,9 @@ func (c *Catalog) mergeLocked(a *knownAudience, method string) *mergedList {
 	var late []item
 	for _, u := range c.Sources {
 		p := c.seenLocked(method, u, a)
+		if x := c.signInItemLocked(a, method, u); x != nil {
+			l.add(*x)
+		}
 		if p == nil {
 			continue
 		}

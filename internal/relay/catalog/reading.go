@@ -154,12 +154,13 @@ func (c *Catalog) read(life context.Context, a *knownAudience, method string, u 
 		c.slowFailures[u.Name()] = true
 	}
 	changed, to, cutOff := false, r.key.audience, err == nil && !got.complete && !p.cutOff
+	signIn := p.mustSignIn()
 	p.failed, p.cause = "", nil
 	if err != nil {
 		p.failed = mcp.Wire(err).Message
 		_ = errors.As(err, &p.cause)
-		if life.Err() == nil { // a drained catalog says nothing about the server
-			changed, to = c.dropKeptLocked(u, method, err), Audience{}
+		if life.Err() == nil && c.dropKeptLocked(u, method, err) { // a drained catalog says nothing about the server
+			changed, to = true, Audience{}
 		}
 		if errors.Is(err, errOtherScope) {
 			c.forgetLocked(a) // the next request of its clients brings the credentials of one of them
@@ -167,6 +168,10 @@ func (c *Catalog) read(life context.Context, a *knownAudience, method string, u 
 	} else {
 		changed = c.storeLocked(a, method, u, p, got)
 		got.passed = c.withoutTakenLocked(method, u, got.passed)
+	}
+	if signIn != p.mustSignIn() {
+		c.forgetMergedLocked(method, u, r.key.audience)
+		changed = changed || method == mcp.MethodListTools && (signIn || !p.have) // the tool SignIn comes or goes
 	}
 	announce := changed && (r.missed || r.tell)
 	c.mu.Unlock()

@@ -149,6 +149,8 @@ func (u *fake) SetLevel(ctx context.Context, c *mcp.Call) (*mcp.Reply, error) {
 
 func (u *fake) Forward(*mcp.ClientInfo, []byte, string) {}
 
+func (u *fake) Renewed(string) {}
+
 func (u *fake) Subscribe(_ *mcp.ClientInfo, deliver func(*jsonrpc.Message), _ mcp.Subscriber) Subscriber {
 	w := &fakeStanding{u: u, deliver: deliver}
 	if u.stood != nil {

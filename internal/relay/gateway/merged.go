@@ -58,6 +58,8 @@ type Merged struct {
 	// Before is the gateway that served the same clients until now, or nil. Names and URIs stay with the
 	// servers that had them first there.
 	Before *Merged
+	// SignIn asks people to sign in to servers. Nil asks nobody.
+	SignIn *SignIn
 	// Grace is how long a request for a merged list waits for a server. The time starts when the
 	// server's list is first needed. Zero means 1.5 s.
 	Grace time.Duration
@@ -72,10 +74,11 @@ func (g *Merged) catalog() *catalog.Catalog {
 	g.made.Do(func() {
 		g.lists = &catalog.Catalog{
 			Names: g.Names, Prefixes: g.Prefixes, Expose: g.Expose, Vet: g.Vet, Clean: g.Clean, Identity: g.Identity, Grace: g.Grace, URIs: g.URIs,
-			Lost: g.Bridge.ReportLoss, Renamed: g.renamed, Announce: g.announce, Holds: holds,
+			Lost: g.Bridge.ReportLoss, Renamed: g.renamed, Announce: g.announce, Holds: holds, SignsIn: make(map[string]bool),
 		}
 		for _, u := range g.Upstreams {
 			g.lists.Sources = append(g.lists.Sources, u)
+			g.lists.SignsIn[u.Name()] = g.SignIn.CanSignIn(u.Name())
 		}
 		if g.Before != nil {
 			g.lists.Inherit(g.Before.catalog())
@@ -128,7 +131,7 @@ func (g *Merged) Hello(ctx context.Context, f *mcp.ClientInfo) (*mcp.ServerInfo,
 
 // Call answers one request and publishes the outcome as an event.
 func (g *Merged) Call(ctx context.Context, c *mcp.Call, k mcp.Caller) (*mcp.Reply, error) {
-	x := runner{bridge: g.Bridge, policy: g.Policy, audit: g.Audit, project: g.Project, listens: g.Listens, notices: &g.notices}
+	x := runner{bridge: g.Bridge, policy: g.Policy, audit: g.Audit, project: g.Project, listens: g.Listens, notices: &g.notices, signer: g.SignIn}
 	return x.answer(ctx, g, c, k)
 }
 
@@ -195,11 +198,26 @@ func (r *route) find(ctx context.Context, kind catalog.Kind) error {
 	}
 	t, ok := r.view.Find(ctx, kind, r.Name)
 	if !ok {
-		return r.view.NotFound(kind, r.Name)
+		return r.notFound(kind, r.Name)
 	}
 	r.rename(r.Msg.Param("name"), t)
 	r.Name = t.Name
 	return nil
+}
+
+// notFound returns the error for a name that no list has. If it may be that of a server that has not listed
+// what it has, this is the server of the route, since its list may need somebody to sign in.
+func (r *route) notFound(kind catalog.Kind, name string) error {
+	err := r.view.NotFound(kind, name)
+	var e *mcp.Error
+	if errors.As(err, &e) && e.Upstream != "" {
+		for _, u := range r.view.Servers() {
+			if u.Name() == e.Upstream {
+				r.setServer(u.(Upstream))
+			}
+		}
+	}
+	return err
 }
 
 // findOwner finds the server that has the URI at a position of the request, and makes it the server
@@ -252,7 +270,7 @@ func (r *route) findReferred(ctx context.Context) error {
 		text, _ := jsonrpc.Text(raw, name)
 		t, ok := r.view.Find(ctx, catalog.KindPrompt, text)
 		if !ok {
-			return r.view.NotFound(catalog.KindPrompt, text)
+			return r.notFound(catalog.KindPrompt, text)
 		}
 		r.rename(name, t)
 		return nil
@@ -341,6 +359,17 @@ func (g *Merged) Offered(server, name string) string { return g.catalog().Offere
 // the change. So the catalog reads the server's lists again if they were read before, and announces
 // the lists that differ.
 func (g *Merged) Changed(server, kind string) { g.catalog().Changed(server, kind) }
+
+// SignedIn records that a credential scope at a server has got credentials, or has lost them. Its clients are
+// told that the lists may have changed.
+func (g *Merged) SignedIn(server, scope string) {
+	g.catalog().Renewed(server, scope)
+	for _, u := range g.Upstreams {
+		if u.Name() == server {
+			g.notices.signedIn(u, scope)
+		}
+	}
+}
 
 // Warm starts to read the lists that clients request first, from each server for which want returns
 // true. Warm does not wait.

@@ -53,10 +53,12 @@ func (a *attachment) find(server string) Subscriber {
 	return nil
 }
 
-// localListener is a client that is notified when the catalog announces a change of a merged list.
+// localListener is a client that is notified when the catalog announces a change of a merged list, and when
+// somebody has signed in.
 type localListener struct {
+	client *mcp.ClientInfo
 	want   mcp.SubscriptionFilter
-	view   catalog.View
+	view   *catalog.View // nil at the endpoint of a single server
 	notify func(method string)
 }
 
@@ -110,19 +112,35 @@ func (n *notices) endListens(cause error) {
 
 // announce implements catalog.Catalog.Announce.
 func (n *notices) announce(method, server string, to catalog.Audience) {
-	n.mu.Lock()
-	all := make([]*localListener, 0, len(n.localListeners))
-	for h := range n.localListeners {
-		all = append(all, h)
-	}
-	n.mu.Unlock()
-	for _, h := range all {
+	for _, h := range n.listeners() {
 		switch {
-		case !h.view.Sees(server, to),
+		case h.view == nil, !h.view.Sees(server, to),
 			method == mcp.NoteToolsChanged && !h.want.Tools,
 			method == mcp.NotePromptsChanged && !h.want.Prompts,
 			method == mcp.NoteResourcesChanged && !h.want.Resources:
 		default:
+			h.notify(method)
+		}
+	}
+}
+
+func (n *notices) listeners() []*localListener {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	all := make([]*localListener, 0, len(n.localListeners))
+	for h := range n.localListeners {
+		all = append(all, h)
+	}
+	return all
+}
+
+// signedIn tells the clients with a credential scope at a server that all lists may have changed.
+func (n *notices) signedIn(u Upstream, scope string) {
+	for _, h := range n.listeners() {
+		if u.Scope(h.client) != scope {
+			continue
+		}
+		for _, method := range h.want.Lists() {
 			h.notify(method)
 		}
 	}
@@ -186,7 +204,7 @@ func (n *notices) listen(ctx context.Context, r *bridge.Bridge, a *route, k mcp.
 		var got mcp.SubscriptionFilter
 		select {
 		case <-w.done:
-			if w.err != nil && sole {
+			if w.err != nil && sole && !a.mayCome(w.err) {
 				return nil, w.err
 			}
 			if got = w.got; w.err != nil {
@@ -206,11 +224,13 @@ func (n *notices) listen(ctx context.Context, r *bridge.Bridge, a *route, k mcp.
 			}
 		}
 	}
+	l := &localListener{client: c.Client, want: honoured, notify: func(method string) {
+		q.put(nil, jsonrpc.NewNotification(method, nil))
+	}}
 	if !sole {
-		defer n.addListener(&localListener{want: honoured, view: a.view, notify: func(method string) {
-			q.put(nil, jsonrpc.NewNotification(method, nil))
-		}})()
+		l.view = &a.view
 	}
+	defer n.addListener(l)()
 	x := &listening{c: c, k: k, queue: q, names: a.names, want: honoured, id: []byte(c.Msg.ID)}
 	x.meta = append(append([]byte(`{"`+mcp.KeySubscriptionID+`":`), x.id...), '}')
 	ack := append(append([]byte(`{"_meta":`), x.meta...), `,"notifications":`...)
@@ -401,12 +421,9 @@ func (n *notices) attach(f *mcp.ClientInfo, r *bridge.Bridge, s mcp.Subscriber, 
 	for _, u := range from {
 		n.register(f, r, out, u, view == nil).Lists(lists, lists, lists)
 	}
-	stop := func() {}
-	if view != nil {
-		stop = n.addListener(&localListener{want: mcp.SubscriptionFilter{Tools: true, Prompts: true, Resources: true}, view: *view, notify: func(method string) {
-			out.put(nil, jsonrpc.NewNotification(method, nil))
-		}})
-	}
+	stop := n.addListener(&localListener{client: f, want: mcp.SubscriptionFilter{Tools: lists, Prompts: lists, Resources: lists}, view: view, notify: func(method string) {
+		out.put(nil, jsonrpc.NewNotification(method, nil))
+	}})
 	return func() {
 		stop()
 		n.mu.Lock()

@@ -3,6 +3,7 @@ package gateway
 import (
 	"cmp"
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -44,7 +45,15 @@ type route struct {
 	resume   bridge.Resume  // the content of the client's requestState
 	filtered filteredCaller // the caller that the bridge gets; a field, so that it takes no allocation
 	asked    *policy.Call   // the call as the policy and the auditor see it; nil if there is neither
+	answers  []mcp.Answered // to Dragoman's own questions about the call, oldest first
+	signsIn  bool           // the client calls the tool that signs its person in to the server
+	unfound  error          // why the name of the item is not known yet: somebody has to sign in to the server
+	signer   *SignIn
 }
+
+// mayCome reports whether the changes of a server that fails with err can be listened to later: when somebody
+// has signed in.
+func (r *route) mayCome(err error) bool { return r.signer.needed(err) != nil }
 
 func newRoute(c *mcp.Call) *route { return &route{Attempt: *mcp.NewAttempt(c)} }
 
@@ -56,6 +65,7 @@ func (r *route) setServer(u Upstream) { r.server, r.Server = u, u.Name() }
 func (r *route) rename(at jsonrpc.Span, t catalog.Target) {
 	r.Edits.Replace(mcp.WhyName, at, t.Quoted)
 	r.setServer(upstreamOf(t))
+	r.signsIn = t.SignsIn
 }
 
 // goTo makes t, which has a URI, the target of the route. It replaces the URI in the request if the
@@ -87,6 +97,7 @@ type runner struct {
 	project string
 	listens *ListenQuota
 	notices *notices
+	signer  *SignIn                                   // nil if nobody can sign in
 	instead func(context.Context) (*mcp.Reply, error) // answers the request in place of run; may be nil
 }
 
@@ -94,15 +105,35 @@ type runner struct {
 // the policy, the auditor and the event subscribers.
 func (x runner) answer(ctx context.Context, by resolver, c *mcp.Call, k mcp.Caller) (*mcp.Reply, error) {
 	began := x.begin(c)
-	var reply *mcp.Reply
-	passed := 0
 	r, err := x.resolve(ctx, by, c)
+	reply, passed, err := x.attempt(ctx, r, err, k)
+	if errors.Is(err, errSignedIn) {
+		before := r
+		if r.asked != nil {
+			x.policy.Done(ctx, passed, r.asked, &policy.Answer{Err: r.unfound, Outcome: mcp.NotSent})
+		}
+		r, err = by.resolve(ctx, c)
+		r.asked, r.answers, r.resume = before.asked, before.answers, before.resume
+		reply, passed, err = x.attempt(ctx, r, err, k)
+	}
+	x.end(ctx, r, passed, began, reply, err)
+	return reply, err
+}
+
+// attempt answers a request that was resolved. err is why it could not be.
+func (x runner) attempt(ctx context.Context, r *route, err error, k mcp.Caller) (reply *mcp.Reply, passed int, _ error) {
+	if x.signer.needed(err) != nil && r.server != nil {
+		r.unfound, err = err, nil // the policy decides whether the person is asked to sign in
+	}
+	from := len(x.policy)
 	switch {
-	case err != nil:
+	case err != nil, r.resume.Resumed(): // opened by an attempt before this one
 	case r.usesBridge():
 		// The policy must also allow a retry. For this decision, the policy needs the content of
 		// the retry's requestState, so Open decrypts the requestState first.
-		r.resume, err = x.bridge.Open(r.server, c)
+		if r.resume, err = x.bridge.Open(r.server, r.Call); err == nil && r.resume.Agreed() {
+			from, err = x.readAnswers(r)
+		}
 	case r.do == doTasks:
 		err = x.bridge.CheckTaskPlace(r.Name) // the policy of the task's process decides
 	}
@@ -110,15 +141,25 @@ func (x runner) answer(ctx context.Context, by resolver, c *mcp.Call, k mcp.Call
 		r.Record.Routed(&r.Attempt)
 	}
 	if err == nil && len(x.policy) > 0 {
-		passed, reply, err = x.admit(ctx, r, k)
+		passed, reply, err = x.admit(ctx, r, from, k)
 	}
 	if err == nil && reply == nil {
-		if reply, err = x.run(ctx, r, k); err != nil && outcomeOf(err) == mcp.NotSent {
+		if reply, err = x.signedRun(ctx, r, k); err != nil && outcomeOf(err) == mcp.NotSent {
 			x.bridge.Unused(r.resume)
 		}
 	}
-	x.end(ctx, r, passed, began, reply, err)
-	return reply, err
+	return reply, passed, err
+}
+
+// readAnswers uses up the state of a retry, before anybody sees the answers, so that of two equal retries
+// only one gets through. passed is how many steps of the policy have let the call pass before.
+func (x runner) readAnswers(r *route) (passed int, err error) {
+	q, err := x.bridge.Answers(r.server, &r.Attempt, r.resume)
+	if err != nil || q == nil {
+		return len(x.policy), err
+	}
+	r.answers = q.Answers
+	return q.Passed, nil
 }
 
 // resolve tells the auditor that a request begins, and finds the route of the request. Like a
@@ -145,7 +186,8 @@ func (r *route) describe() {
 
 // admit asks the policy whether the request may be sent, and the person if a step wants to know
 // something first. If the person is asked by the answer to the request, admit returns this answer.
-func (x runner) admit(ctx context.Context, r *route, k mcp.Caller) (passed int, reply *mcp.Reply, err error) {
+// from is how many steps have let the call pass before it was retried.
+func (x runner) admit(ctx context.Context, r *route, from int, k mcp.Caller) (passed int, reply *mcp.Reply, err error) {
 	if r.do == doTasks && r.Server == "" {
 		// The policy needs the server of the task. FindTask does not send a request. The bridge
 		// repeats the look-up when the request runs.
@@ -154,18 +196,7 @@ func (x runner) admit(ctx context.Context, r *route, k mcp.Caller) (passed int, 
 		}
 	}
 	r.describe()
-	r.asked.Passed = len(x.policy)
-	if r.resume.Agreed() {
-		// The state is used up before any step sees the answer, so that of two equal retries only
-		// one gets through.
-		q, err := x.bridge.Answers(r.server, &r.Attempt, r.resume)
-		if err != nil {
-			return 0, nil, err
-		}
-		if q != nil {
-			r.asked.Answers, r.asked.Passed = q.Answers, q.Passed
-		}
-	}
+	r.asked.Passed, r.asked.Answers = from, r.answers
 	for {
 		var v policy.Verdict
 		if passed, v = x.policy.Admit(ctx, r.asked, passed); v.Refuse != nil && !r.asked.Heard() {
@@ -181,7 +212,8 @@ func (x runner) admit(ctx context.Context, r *route, k mcp.Caller) (passed int, 
 		if err != nil || reply != nil {
 			return passed, reply, err
 		}
-		r.asked.Answers = append(r.asked.Answers, open)
+		r.answers = append(r.asked.Answers, open)
+		r.asked.Answers = r.answers
 	}
 }
 
@@ -245,6 +277,7 @@ func (x runner) listen(ctx context.Context, r *route, k mcp.Caller) (*mcp.Reply,
 		return nil, err
 	}
 	defer leave()
+	r.signer = x.signer
 	if !r.Sole {
 		defer r.view.Listen()()
 	}
@@ -255,6 +288,11 @@ func (x runner) listen(ctx context.Context, r *route, k mcp.Caller) (*mcp.Reply,
 // client may not see.
 func (x runner) ownPage(ctx context.Context, r *route, k mcp.Caller) (*mcp.Reply, error) {
 	reply, err := x.bridge.Exchange(ctx, r.server, &r.Attempt, r.resume, x.filteredFor(r, k))
+	if x.signer.CanSignIn(r.Server) {
+		if own := x.signInPage(r, reply, err); own != nil {
+			return own, nil
+		}
+	}
 	if err != nil {
 		return nil, err
 	}

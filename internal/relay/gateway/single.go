@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"strings"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
@@ -34,13 +35,28 @@ type Single struct {
 	// result is nil, the principal sees everything that Expose does not hide. Filter is called for
 	// each request and must not block.
 	Filter func(who *identity.Principal) catalog.Filter
+	// SignIn asks people to sign in to the server. Nil asks nobody.
+	SignIn *SignIn
 
 	notices
+	known knownHellos // filled if people can sign in to the server
 }
 
-// Hello returns the server's own server information.
+// Hello returns the server's own server information. If somebody has to sign in to the server first, see
+// greet.
 func (g *Single) Hello(ctx context.Context, f *mcp.ClientInfo) (*mcp.ServerInfo, error) {
-	return g.Upstream.Hello(ctx, f)
+	if !g.SignIn.CanSignIn(g.Upstream.Name()) {
+		return g.Upstream.Hello(ctx, f)
+	}
+	began := time.Now()
+	h, err := g.Upstream.Hello(ctx, f)
+	switch {
+	case err == nil:
+		g.known.set(g.Upstream.Scope(f), h)
+	case g.SignIn.needed(err) != nil:
+		return g.greet(ctx, f, began, err)
+	}
+	return h, err
 }
 
 // Call answers one request and publishes the outcome as an event.
@@ -51,7 +67,7 @@ func (g *Single) Call(ctx context.Context, c *mcp.Call, k mcp.Caller) (*mcp.Repl
 // Run does the same as Call, but if the policy lets the request pass, do answers it instead of the
 // server. A nil function leaves it to the server.
 func (g *Single) Run(ctx context.Context, c *mcp.Call, k mcp.Caller, do func(context.Context) (*mcp.Reply, error)) (*mcp.Reply, error) {
-	x := runner{bridge: g.Bridge, policy: g.Policy, audit: g.Audit, project: g.Project, listens: g.Listens, notices: &g.notices, instead: do}
+	x := runner{bridge: g.Bridge, policy: g.Policy, audit: g.Audit, project: g.Project, listens: g.Listens, notices: &g.notices, signer: g.SignIn, instead: do}
 	return x.answer(ctx, g, c, k)
 }
 
@@ -67,6 +83,10 @@ func (g *Single) resolve(_ context.Context, c *mcp.Call) (*route, error) {
 	}
 	r.vet = g.Vet
 	r.show = catalog.Both(g.Expose, filterFor(g.Filter, c.Client))
+	if c.Msg.Method == mcp.MethodCallTool && c.Name == catalog.SignIn && g.SignIn != nil && g.SignIn.hasHanded(keyOf(r.Server, c.Client)) {
+		r.signsIn = true
+		return r, nil
+	}
 	if r.show != nil {
 		if err := hidden(c, r.Server, r.show); err != nil {
 			return r, err
@@ -151,6 +171,10 @@ func (g *Single) Notify(_ context.Context, f *mcp.ClientInfo, m *jsonrpc.Message
 func (g *Single) Subscribe(f *mcp.ClientInfo, s mcp.Subscriber) (detach func()) {
 	return g.attach(f, g.Bridge, s, []Upstream{g.Upstream}, g.Bridge.TaskNames(f, true), nil)
 }
+
+// SignedIn tells the clients with a credential scope that they may list what the server has, because somebody
+// has signed in, or has signed out.
+func (g *Single) SignedIn(scope string) { g.notices.signedIn(g.Upstream, scope) }
 
 // Resume subscribes an attached client to the resources that the client watched through another
 // gateway; see TakeWatched. Resume does not wait for the server.

@@ -15,6 +15,8 @@ type Upstream interface {
 	catalog.Source
 	// SetLevel answers logging/setLevel.
 	SetLevel(ctx context.Context, c *mcp.Call) (*mcp.Reply, error)
+	// Renewed says that a credential scope has got credentials, or has lost them.
+	Renewed(scope string)
 	// Forward sends a client's notification to the server. Forward does not wait.
 	Forward(f *mcp.ClientInfo, raw []byte, method string)
 	// Subscribe registers deliver as a receiver of the server's notifications.
