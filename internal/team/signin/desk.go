@@ -35,7 +35,8 @@ type Options struct {
 	// Log gets a record of each sign-in that ends.
 	Log *slog.Logger
 
-	step func(name string) // is called at the steps at which a test kills the process
+	step  func(name string) // is called at the steps at which a test kills the process
+	alive time.Duration     // replaces the constant in tests
 }
 
 // Desk signs in to servers. Close it after use. It is safe for concurrent use.
@@ -70,6 +71,9 @@ func New(o Options) *Desk {
 	}
 	if d.o.step == nil {
 		d.o.step = func(string) {}
+	}
+	if d.o.alive == 0 {
+		d.o.alive = alive
 	}
 	d.ctx, d.stop = context.WithCancel(context.Background())
 	if o.Known {

@@ -52,7 +52,7 @@ func (s *Server) discover(ctx context.Context, c oauth.Challenge) (f found, err 
 	d := s.d.reach(f.near, s)
 	if s.settings.AuthorizationURL != "" {
 		// Somebody has configured where it is, so nothing that is published matters.
-		f.issuer, err = s.configured()
+		f.issuer, err = oauth.Configured(s.settings.Issuer, s.settings.AuthorizationURL, s.settings.TokenURL)
 	} else {
 		f.resource, f.issuer, err = s.published(ctx, d, c)
 	}
@@ -68,18 +68,6 @@ func (s *Server) discover(ctx context.Context, c oauth.Challenge) (f found, err 
 		f.uri = s.id
 	}
 	return f, nil
-}
-
-func (s *Server) configured() (*oauth.Issuer, error) {
-	u, err := url.Parse(s.settings.AuthorizationURL)
-	if err != nil {
-		return nil, err
-	}
-	name := s.settings.Issuer
-	if name == "" {
-		name = u.Scheme + "://" + u.Host
-	}
-	return &oauth.Issuer{Issuer: name, Authorize: s.settings.AuthorizationURL, Token: s.settings.TokenURL, Guessed: true}, nil
 }
 
 func (s *Server) published(ctx context.Context, d oauth.Doer, c oauth.Challenge) (*oauth.Resource, *oauth.Issuer, error) {
@@ -142,12 +130,6 @@ func (s *Server) identify(ctx context.Context, safe *store.Safe, f found, redire
 	}
 	switch means {
 	case oauth.Preregistered:
-		if pre.Issuer != f.issuer.Issuer {
-			return oauth.Client{}, &Problem{
-				Says: fmt.Sprintf("server %s has moved from the issuer %s to %s, which does not know the configured clientID", quote(s.name), pre.Issuer, f.issuer.Issuer),
-				Next: "register Dragoman there, and change `clientID` and `issuer` in `signIn`",
-			}
-		}
 		return *pre, nil
 	case oauth.Document:
 		c := oauth.Client{ID: s.settings.ClientMetadataURL, Method: oauth.MethodNone, Redirect: redirect, How: oauth.Document}

@@ -257,7 +257,7 @@ func (o *door) serve(ctx context.Context, list []net.Listener) {
 		group.Go(func() { _ = srv.Serve(l) })
 	}
 	<-ctx.Done()
-	most := redeemTime
+	most := finishTime
 	if o.d.ctx.Err() != nil {
 		most = time.Second
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/secret"
+	"github.com/dragoman-mcp/dragoman/internal/base/work"
 	"github.com/dragoman-mcp/dragoman/internal/team/signin/oauth"
 	"github.com/dragoman-mcp/dragoman/internal/team/store"
 )
@@ -16,12 +17,13 @@ import (
 const (
 	flowTime    = 10 * time.Minute // for the person
 	prepareTime = time.Minute      // for discovery and registration
-	// A flow that is being prepared is the next process's after this time without a sign of life.
-	alive, aliveEvery = 3 * time.Second, time.Second
+	// alive is after which time without a sign of life the process that prepares or finishes a flow is
+	// taken for dead.
+	alive = 5 * time.Second
 	// tabTime is for how long a tab keeps the tabs of other servers waiting.
 	tabTime = 2 * time.Minute
-	// redeemTime is how long a callback may take to become a credential.
-	redeemTime = 45 * time.Second
+	// finishTime is how long a callback may take to become a credential.
+	finishTime = askTime + leaseTime
 )
 
 // Flow is a sign-in that is under way, as one process sees it. Other processes may take part in the same one.
@@ -151,7 +153,7 @@ func (f *Flow) Device(ctx context.Context) (oauth.Device, error) {
 	ok := f.d.group.Go(func() {
 		ctx, stop := context.WithDeadline(f.life, dev.Until)
 		defer stop()
-		t, err := e.AwaitDevice(ctx, dev, r.Resource)
+		t, err := e.AwaitDevice(ctx, dev, r.Resource, r.Scopes)
 		if ctx.Err() == nil {
 			_ = f.d.finished(ctx, f.row, &f.kept, t, err) // it's in the log, and in the outcome
 		}
@@ -194,7 +196,7 @@ func (f *Flow) take(safe *store.Safe) error {
 		switch {
 		case there && row.ID == waited && row.Outcome != "":
 			return failed(row.Outcome)
-		case there && row.Open(now) && row.Ready() && !stuck(&row, now):
+		case there && row.Open(now) && row.Ready() && !d.stuck(&row, now):
 			f.row = row
 			return reveal(d.ctx, safe, &row, row.Sealed, &f.kept)
 		case there && row.Open(now) && !row.Ready():
@@ -203,12 +205,12 @@ func (f *Flow) take(safe *store.Safe) error {
 				return err
 			}
 			continue
-		case there && stuck(&row, now):
+		case there && d.stuck(&row, now):
 			if err := d.fail(d.ctx, safe, row.ID, &Problem{Says: stuckText}); err != nil {
 				return err
 			}
 		}
-		mine := store.Flow{ID: "preparing " + random(), SignIn: f.of, Until: now.Add(alive)}
+		mine := store.Flow{ID: "preparing " + random(), SignIn: f.of, Until: now.Add(d.o.alive)}
 		began := false
 		err := safe.Store().Write(d.ctx, d.me, func(x *store.Tx) (err error) {
 			began, err = x.BeginFlow(mine, now)
@@ -218,7 +220,9 @@ func (f *Flow) take(safe *store.Safe) error {
 			return err
 		}
 		if began {
-			return f.prepare(safe, mine)
+			if done, err := f.prepare(safe, mine); done || err != nil {
+				return err
+			}
 		}
 	}
 }
@@ -227,61 +231,56 @@ func (f *Flow) take(safe *store.Safe) error {
 const stuckText = "the dragoman process that the browser had answered was ended before it was done"
 
 // stuck reports whether the process that got the browser's answer is gone.
-func stuck(row *store.Flow, now time.Time) bool {
-	return row.Outcome == "" && !row.Taken.IsZero() && now.Sub(row.Taken) > redeemTime
+func (d *Desk) stuck(row *store.Flow, now time.Time) bool {
+	return row.Outcome == "" && !row.Taken.IsZero() && now.Sub(row.Taken) > d.o.alive
 }
 
-// prepare makes a flow that is ready for a browser of one that others wait for.
-func (f *Flow) prepare(safe *store.Safe, mine store.Flow) error {
+// prepare makes a flow that is ready for a browser of one that others wait for. done is false if another process
+// has taken this one for dead.
+func (f *Flow) prepare(safe *store.Safe, mine store.Flow) (done bool, err error) {
 	d := f.d
 	ctx, stop := context.WithTimeout(d.ctx, prepareTime)
 	defer stop()
-	ended := make(chan struct{})
-	beats := make(chan struct{})
-	d.group.Go(func() {
-		defer close(beats)
-		d.beat(ctx, safe, mine.ID, ended)
-	})
-	err := f.discover(ctx, safe)
-	close(ended)
-	<-beats
+	err = d.beating(ctx, safe, func(x *store.Tx, now time.Time) error {
+		_, err := x.ExtendFlow(mine.ID, now.Add(d.o.alive))
+		return err
+	}, func() error { return f.discover(ctx, safe) })
 	if err == nil {
 		d.o.step("before browser")
-		row := store.Flow{ID: flowID(f.kept.State), SignIn: f.of, Until: time.Now().Add(flowTime)}
-		ok := false
+		row := store.Flow{ID: flowID(f.kept.State), SignIn: f.of, Began: time.Now().Truncate(time.Millisecond), Until: time.Now().Add(flowTime)}
 		err = safe.Keep(ctx, d.me, &row, pack(&f.kept), func(x *store.Tx, sealed []byte) (err error) {
 			row.Sealed = sealed
-			ok, err = x.ReadyFlow(mine.ID, row)
+			done, err = x.ReadyFlow(mine.ID, row)
 			return err
 		})
-		if err == nil && !ok {
-			err = &Problem{Says: "the sign-in was ended before it had begun"}
-		}
 		f.row = row
 	}
 	if err != nil {
 		_ = d.fail(context.WithoutCancel(ctx), safe, mine.ID, err)
 	}
-	return err
+	return done, err
 }
 
-// beat shows other processes that the flow is being prepared.
-func (d *Desk) beat(ctx context.Context, safe *store.Safe, id string, ended <-chan struct{}) {
-	t := time.NewTicker(aliveEvery)
-	defer t.Stop()
-	for {
-		select {
-		case <-ended:
-			return
-		case <-ctx.Done():
-			return
-		case <-t.C:
-			_ = safe.Store().Write(ctx, d.me, func(x *store.Tx) error {
-				_, err := x.ExtendFlow(id, time.Now().Add(alive))
-				return err
-			})
+// beating does something, and shows other processes by sign that this one isn't dead.
+func (d *Desk) beating(ctx context.Context, safe *store.Safe, sign func(*store.Tx, time.Time) error, do func() error) error {
+	ended := make(chan struct{})
+	var beats work.Group
+	beats.Go(func() {
+		t := time.NewTicker(d.o.alive / 5)
+		defer t.Stop()
+		for {
+			select {
+			case <-ended:
+				return
+			case <-t.C:
+				_ = safe.Store().Write(ctx, d.me, func(x *store.Tx) error { return sign(x, time.Now()) })
+			}
 		}
-	}
+	})
+	err := do()
+	close(ended)
+	beats.Wait()
+	return err
 }
 
 // discover finds the issuer, gets a client there, and makes the link.
@@ -367,7 +366,7 @@ func (f *Flow) follow(safe *store.Safe) error {
 			return f.gone(snap)
 		case row.Outcome != "":
 			return failed(row.Outcome)
-		case stuck(&row, now):
+		case d.stuck(&row, now):
 			_ = d.fail(d.ctx, safe, row.ID, &Problem{Says: stuckText})
 			return &Problem{Says: stuckText, Next: "sign in again"}
 		case !now.Before(row.Until):
@@ -494,10 +493,14 @@ func (d *Desk) Finish(ctx context.Context, path string, q url.Values) error {
 		return oauth.ErrNotOurs
 	}
 	d.o.step("after callback")
-	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), askTime) // the browser may go
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), finishTime) // the browser may go
 	defer stop()
-	t, err := e.Code(ctx, code, r)
-	return d.finished(ctx, row, &k, t, err)
+	return d.beating(ctx, safe, func(x *store.Tx, now time.Time) error { return x.TouchFlow(row.ID, now) }, func() error {
+		asking, stop := context.WithTimeout(ctx, askTime)
+		defer stop()
+		t, err := e.Code(asking, code, r)
+		return d.finished(ctx, row, &k, t, err)
+	})
 }
 
 // finished keeps what a flow has led to: a token, or the reason why there is none. It returns that reason.

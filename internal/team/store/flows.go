@@ -23,7 +23,7 @@ type Flow struct {
 	Began   time.Time // set by the store
 	Until   time.Time
 	Opened  time.Time // when a browser was opened for it
-	Taken   time.Time // when somebody began to finish it
+	Taken   time.Time // when somebody who finishes it has shown a sign of life
 	Outcome string    // why it has failed, for people
 }
 
@@ -149,6 +149,18 @@ func (t *Tx) TakeFlow(id string, now time.Time) (x Flow, ok bool, err error) {
 		return x, false, err
 	}
 	return x, true, t.changed("taken", flowKind, id)
+}
+
+// TouchFlow notes that whoever finishes a flow is still there.
+func (t *Tx) TouchFlow(id string, now time.Time) error {
+	n, err := t.t.Count("FROM flows WHERE id = ? AND taken <> ''", id)
+	if n == 0 || err != nil {
+		return err
+	}
+	if err := t.t.Exec("UPDATE flows SET taken = ? WHERE id = ?", textOf(now), id); err != nil {
+		return err
+	}
+	return t.changed("touched", flowKind, id)
 }
 
 // EndFlow ends a flow: with the reason for which it has failed, or with "" if it has done its work, and then

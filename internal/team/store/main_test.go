@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 }
 
 func (p peer) run(ctx context.Context) error {
-	s, err := Open(ctx, Options{Database: p.Where, schema: p.Schema})
+	s, err := Open(ctx, Options{Database: p.Where, Schema: p.Schema})
 	for n := 0; err == nil; n++ {
 		name := fmt.Sprint(p.Prefix, n)
 		err = set(ctx, s, name, "sealed "+name)
@@ -72,7 +72,7 @@ func (p peer) start(t *testing.T) (*exec.Cmd, *bufio.Scanner) {
 
 // both runs a test with SQLite and with PostgreSQL. There is no database yet.
 func both(t *testing.T, test func(t *testing.T, o Options)) {
-	dbtest.Both(t, func(t *testing.T, where, schema string) { test(t, Options{Database: where, schema: schema}) })
+	dbtest.Both(t, func(t *testing.T, where, schema string) { test(t, Options{Database: where, Schema: schema}) })
 }
 
 func open(t *testing.T, o Options) *Store {

@@ -154,6 +154,8 @@ func TestSignIns(t *testing.T) {
 			{take("f0", false), "", ""},
 			{take("f1", true), "flow f1 of p:ada opened taken ; flow f3 of p:bob opened ", ""},
 			{take("f1", false), "", ""},
+			{func(t *Tx) error { return t.TouchFlow("f1", now) }, "", ""},
+			{func(t *Tx) error { return t.TouchFlow("f3", now) }, "", ""}, // nobody finishes it
 			{end("f1", "no", true), "flow f1 of p:ada opened taken no; flow f3 of p:bob opened ", ""},
 			{openTab("f1", time.Second, false), "", ""},
 			{begin(flow("f4", "p:ada", -time.Second), true), "flow f3 of p:bob opened ; flow f4 of p:ada ", ""},

@@ -26,7 +26,8 @@ type Options struct {
 	// Log gets a record when the store works in memory, and when it can't read its database.
 	Log *slog.Logger
 
-	schema string // replaces dragoman as the PostgreSQL schema in tests
+	// Schema replaces dragoman as the PostgreSQL schema. Only tests need that.
+	Schema string
 }
 
 // Error is what people can do something about: a sentence and the next step.
@@ -231,7 +232,7 @@ func (s *Store) open(ctx context.Context, create bool) (*sqldb.DB, Place, error)
 func (s *Store) options() sqldb.Options {
 	files, _ := fs.Sub(migrations, "migrations") // the name is valid
 	return sqldb.Options{
-		Name: "dragoman_house", ID: 0x4472486f, Schema: cmp.Or(s.o.schema, "dragoman"), Migrations: files, Private: true,
+		Name: "dragoman_house", ID: 0x4472486f, Schema: cmp.Or(s.o.Schema, "dragoman"), Migrations: files, Private: true,
 		Lost: func(err error) { s.found(s.state.Load(), err) },
 	}
 }

@@ -1,0 +1,62 @@
+package signin
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/team/store"
+)
+
+// TestSignIn signs the local user in, as `run` does: nothing is opened before the server refuses a call, one tab is
+// opened, and the next process asks nothing.
+func TestSignIn(t *testing.T) {
+	both(t, func(t *testing.T, p place) {
+		to := newStrict(t)
+		r := newRig(t, p, to, Settings{}, func(o *Options) { o.AtOnce = true })
+		if h, g, err := r.s.Sign(t.Context(), "", "POST", r.to); h != nil || g != 0 || err != nil {
+			t.Errorf("before anything: %v, %d, %v", h, g, err)
+		}
+		if _, err := os.Stat(p.Database); err == nil {
+			t.Error("there is a database before anybody needs it")
+		}
+		changed := r.Changed()
+		_, err := r.call(t.Context(), "")
+		if n := needed(t, err); n.Of != (store.SignIn{Project: "default", Server: r.to, Subject: "local"}) || n.Why != "" {
+			t.Errorf("needed is %+v", n)
+		}
+		link := <-r.tabs
+		if status, away, err := to.visit(t.Context(), link, "ada"); status != 200 || away != 0 || err != nil {
+			t.Errorf("the last page: %d, nobody was there for %s, %v", status, away, err)
+		}
+		<-changed
+		if status, err := r.call(t.Context(), ""); status != 200 || err != nil {
+			t.Errorf("the next call: %d, %v", status, err)
+		}
+		list, err := r.SignedIn(t.Context())
+		if err != nil || len(list) != 1 || !list[0].Renews || list[0].Spent || time.Until(list[0].Until) < 59*time.Minute || !r.Has(r.s.Of(nil)) {
+			t.Errorf("signed in: %+v, %v", list, err)
+		}
+		again := newRig(t, p, to, Settings{}, func(o *Options) { o.AtOnce = true })
+		if status, err := again.call(t.Context(), ""); status != 200 || err != nil {
+			t.Errorf("the next process: %d, %v", status, err)
+		}
+		known := newRig(t, p, to, Settings{}, func(o *Options) { o.Known = true })
+		for known.safe.Load() == nil {
+			time.Sleep(time.Millisecond)
+		}
+		if h, g, err := known.s.Sign(t.Context(), "", "POST", r.to); len(h) != 1 || !strings.HasPrefix(h[0].Value, "Bearer access-") || g == 0 || err != nil {
+			t.Errorf("a process that knows: %v, %d, %v", h, g, err)
+		}
+		if there, revoked, err := r.SignOut(t.Context(), "local", r.s.Of(nil)); !there || !revoked || err != nil {
+			t.Errorf("signed out: %t, %t, %v", there, revoked, err)
+		}
+		if to.counted("revoke refresh_token") != 1 || to.counted("revoke access_token") != 1 || to.counted("register") != 1 || to.counted("authorization_code") != 1 {
+			t.Errorf("the issuer counts %v", to.counts)
+		}
+		if _, err := again.call(t.Context(), ""); needed(t, err).Why != "" {
+			t.Errorf("after the sign-out: %v", err)
+		}
+	})
+}
