@@ -235,7 +235,9 @@ func newRig(t *testing.T, p place, to *strict, settings Settings, change func(*O
 }
 
 // call makes a call, and returns the status of the server's last answer.
-func (r *rig) call(ctx context.Context, scope string) (int, error) { return call(ctx, r.s, scope, r.to) }
+func (r *rig) call(ctx context.Context, scope string) (int, error) {
+	return call(ctx, r.s, scope, r.to)
+}
 
 // signIn signs somebody in, with a browser that is opened at once.
 func (r *rig) signIn(t *testing.T, to *strict, of store.SignIn, who string) {
