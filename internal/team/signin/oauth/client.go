@@ -171,7 +171,7 @@ func register(ctx context.Context, d Doer, is *Issuer, n NewClient, kind string)
 	a, err := d.Do(ctx, req)
 	switch {
 	case err != nil:
-		return Client{}, &Trouble{URL: is.Register, Err: err}
+		return Client{}, undone(is.Register, AnswerInvalid, err)
 	case a.Status != http.StatusCreated && a.Status != http.StatusOK:
 		return Client{}, notRegistered(a, is)
 	}

@@ -1,11 +1,18 @@
 package oauth
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/dragoman-mcp/dragoman/internal/team/egress"
 )
 
 func TestCovers(t *testing.T) {
@@ -305,5 +312,34 @@ func TestTA26DocumentsNameNothingNearer(t *testing.T) {
 				t.Errorf("%s_endpoint %q is accepted", endpoint, at)
 			}
 		}
+	}
+}
+
+// TestTA26Refused has what a rule of egress refuses, which is the same tomorrow, and weather, over a real
+// caller: a public server's metadata names an issuer on this machine, and nobody there is connected to.
+func TestTA26Refused(t *testing.T) {
+	dialled := 0
+	c := egress.New(egress.Options{
+		Proxy: func(*http.Request) (*url.URL, error) { return nil, nil },
+		Lookup: func(context.Context, string) ([]netip.Addr, error) {
+			return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, nil
+		},
+		Dial: func(context.Context, string, string) (net.Conn, error) {
+			dialled++
+			return nil, errors.New("no connection")
+		},
+	})
+	for issuer, want := range map[string]string{
+		"https://127.0.0.1:9": "address_refused", "https://localhost": "address_refused", "https://[::ffff:127.0.0.1]": "address_refused",
+		"https://rebound.example": "address_refused", "http://public.example": "address_refused",
+	} {
+		_, err := FindIssuer(t.Context(), c.From(egress.Public, egress.Bounds{}), issuer)
+		var f *Fault
+		if codeOf(err) != want || !errors.As(err, &f) || f.Next == "" || dialled > 0 {
+			t.Errorf("%s: %v (%d dials)", issuer, err, dialled)
+		}
+	}
+	if _, err := FindIssuer(t.Context(), c.From(egress.Loopback, egress.Bounds{}), "https://rebound.example"); !Weather(err) || dialled == 0 {
+		t.Error("nothing listens, which is weather:", err)
 	}
 }

@@ -118,7 +118,7 @@ func get(ctx context.Context, d Doer, at, what string) (raw []byte, missing bool
 	a, err := d.Do(ctx, req)
 	switch {
 	case err != nil:
-		return nil, false, &Trouble{URL: at, Err: err}
+		return nil, false, undone(at, DocumentInvalid, err)
 	case a.Status == http.StatusOK && isMarkup(a):
 		return nil, false, fault(DocumentNotJSON, at, "%s at %s is a web page and not JSON", what, show(at)).
 			next("ask whoever runs it to serve the JSON document there, or to answer 404")

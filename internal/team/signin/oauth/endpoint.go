@@ -136,7 +136,7 @@ func (e *Endpoint) send(ctx context.Context, at string, form url.Values) (*Answe
 		}
 		a, err := e.Doer.Do(ctx, req)
 		if err != nil {
-			return nil, &Trouble{URL: at, Err: err}
+			return nil, undone(at, AnswerInvalid, err)
 		}
 		fresh := e.Prover != nil && e.Prover.Learn(at, a.Header.Get("DPoP-Nonce"))
 		if err = judge(a, at); err == nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/failure"
+	"github.com/dragoman-mcp/dragoman/internal/team/egress"
 )
 
 // Code names a kind of Fault; dragoman doctor makes findings of them.
@@ -22,7 +23,8 @@ const (
 	ResourceMismatch    Code = "resource_mismatch"    // the metadata is for another server
 	ResourceNoIssuer    Code = "resource_no_issuer"   // the metadata names no issuer, or not the configured one
 	DocumentNotJSON     Code = "document_not_json"    // metadata is a web page
-	DocumentMoved       Code = "document_moved"       // metadata is a redirect that we don't follow
+	DocumentMoved       Code = "document_moved"       // a redirect that we don't follow
+	AddressRefused      Code = "address_refused"      // an address that must not be asked: nearer than what named it, http, link-local
 	DocumentInvalid     Code = "document_invalid"     // metadata is too large, has a name twice, a wrong type, or lacks what it must have
 	IssuerInvalid       Code = "issuer_invalid"       // an issuer's identifier is no https URL, or has a query
 	IssuerMissing       Code = "issuer_missing"       // the issuer publishes nothing
@@ -47,9 +49,13 @@ type Fault struct {
 	Says string // one sentence, without a full stop, safe to print
 	Next string // what to do, without a full stop; "" if nobody knows
 	URL  string // which document or endpoint
+	Err  error  // the cause, if there is one
 }
 
 func (f *Fault) Error() string { return f.Says }
+
+// Unwrap returns the cause.
+func (f *Fault) Unwrap() error { return f.Err }
 
 // DescribeFailure implements failure.Source.
 func (f *Fault) DescribeFailure(facts *failure.Facts) { describe(facts, f.Says, f.Next) }
@@ -107,6 +113,9 @@ type Trouble struct {
 }
 
 func (t *Trouble) Error() string {
+	if e, ok := errors.AsType[*egress.Error](t.Err); ok {
+		return e.Error() // it names the address
+	}
 	where := show(t.URL)
 	if u, err := url.Parse(t.URL); err == nil && u.Host != "" {
 		where = show(u.Host + u.Path)
@@ -119,6 +128,23 @@ func (t *Trouble) Error() string {
 
 // Unwrap returns the cause.
 func (t *Trouble) Unwrap() error { return t.Err }
+
+// undone returns the error of a request to at that got no answer because of err. What a rule of egress refused
+// stays refused tomorrow, so it is a Fault; code is for answers that are too large.
+func undone(at string, code Code, err error) error {
+	e, ok := errors.AsType[*egress.Error](err)
+	if !ok || e.Weather() {
+		return &Trouble{URL: at, Err: err}
+	}
+	f := &Fault{Code: AddressRefused, Says: e.Error(), Next: e.NextStep(), URL: at, Err: err}
+	switch e.Reason {
+	case egress.Redirected:
+		f.Code = DocumentMoved
+	case egress.TooLarge:
+		f.Code = code
+	}
+	return f
+}
 
 // isWeather reports whether a status says to come back later.
 func isWeather(status int) bool {
