@@ -27,7 +27,7 @@ func Covers(resource, server string) bool {
 		return true
 	}
 	// What a path with dots means depends on who resolves it.
-	return !dotted(r.Path) && !dotted(s.Path) && strings.HasPrefix(path, parent+"/")
+	return !dotted(s.Path) && strings.HasPrefix(path, parent+"/")
 }
 
 func dotted(path string) bool {
