@@ -18,7 +18,6 @@ type Device struct {
 	Whole    string        // the page with the code in it; "" if there is none
 	Until    time.Time     // when both expire
 	Interval time.Duration // how long to wait between polls
-	Scopes   []string      // what was asked for
 }
 
 // StartDevice starts a device flow.
@@ -35,7 +34,6 @@ func (e *Endpoint) StartDevice(ctx context.Context, resource string, scopes []st
 		return Device{}, err
 	}
 	dev, err := ReadDevice(a.Body, time.Now())
-	dev.Scopes = scopes
 	if err == nil && strings.HasPrefix(e.Issuer.Issuer, "https:") && !(strings.HasPrefix(dev.Page, "https:") && (dev.Whole == "" || strings.HasPrefix(dev.Whole, "https:"))) {
 		return Device{}, fault(AnswerInvalid, e.Issuer.Device, "the page of the device flow of %s isn't https", show(e.Issuer.Issuer)).next("sign in with a browser instead")
 	}
@@ -92,8 +90,9 @@ func ReadDevice(raw []byte, now time.Time) (Device, error) {
 	return dev, nil
 }
 
-// AwaitDevice polls until the person is done, the code expires, or ctx ends.
-func (e *Endpoint) AwaitDevice(ctx context.Context, dev Device, resource string) (Token, error) {
+// AwaitDevice polls until the person is done, the code expires, or ctx ends. Resource and scopes are what
+// StartDevice was called with.
+func (e *Endpoint) AwaitDevice(ctx context.Context, dev Device, resource string, scopes []string) (Token, error) {
 	pause := dev.Interval
 	for {
 		if time.Now().Add(pause).After(dev.Until) {
@@ -102,7 +101,7 @@ func (e *Endpoint) AwaitDevice(ctx context.Context, dev Device, resource string)
 		if err := work.Sleep(ctx, pause); err != nil {
 			return Token{}, err
 		}
-		t, err := e.token(ctx, grantDevice, resource, nil, dev.Scopes, url.Values{"device_code": {dev.Code.Reveal()}})
+		t, err := e.token(ctx, grantDevice, resource, nil, scopes, url.Values{"device_code": {dev.Code.Reveal()}})
 		switch {
 		case err == nil:
 			return t, nil

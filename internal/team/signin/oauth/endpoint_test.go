@@ -330,7 +330,7 @@ func TestDevice(t *testing.T) {
 		if err != nil || dev.User != "WDJB-MJHT" || w.forms[0].Encode() != "client_id=me&resource=https%3A%2F%2Fh%2Fmcp&scope=a" {
 			t.Fatal(dev, w.forms, err)
 		}
-		tok, err := e.AwaitDevice(t.Context(), dev, "https://h/mcp")
+		tok, err := e.AwaitDevice(t.Context(), dev, "https://h/mcp", []string{"a"})
 		if err != nil || tok.Access.Reveal() != "A" || len(tok.Scopes) != 1 || w.forms[1].Get("device_code") != "D" || w.forms[1].Get("resource") != "https://h/mcp" {
 			t.Error(tok, w.forms, err)
 		}
@@ -338,12 +338,12 @@ func TestDevice(t *testing.T) {
 			t.Error("polled at", at)
 		}
 		w.pages["https://i/token"] = `400 {"error":"authorization_pending"}`
-		if _, err := e.AwaitDevice(t.Context(), dev, ""); !Refused(err, "expired_token") {
+		if _, err := e.AwaitDevice(t.Context(), dev, "", nil); !Refused(err, "expired_token") {
 			t.Error(err)
 		}
 		w.pages["https://i/token"] = `400 {"error":"access_denied"}`
 		dev.Until = time.Now().Add(time.Hour)
-		if _, err := e.AwaitDevice(t.Context(), dev, ""); !Refused(err, "access_denied") {
+		if _, err := e.AwaitDevice(t.Context(), dev, "", nil); !Refused(err, "access_denied") {
 			t.Error(err)
 		}
 	})
