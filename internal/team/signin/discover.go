@@ -2,10 +2,8 @@ package signin
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -22,18 +20,7 @@ func (d *Desk) reach(near egress.Nearness, s *Server) oauth.Doer {
 	if s != nil {
 		c = c.Trusting(s.settings.CAs)
 	}
-	return reach{c.From(near, egress.Bounds{})}
-}
-
-type reach struct{ c *egress.Caller }
-
-// Do implements oauth.Doer.
-func (r reach) Do(ctx context.Context, req *http.Request) (*oauth.Answer, error) {
-	a, err := r.c.Do(ctx, req)
-	if err != nil {
-		return nil, err
-	}
-	return &oauth.Answer{Status: a.Status, Header: a.Header, Body: a.Body, URL: a.URL}, nil
+	return c.From(near, egress.Bounds{})
 }
 
 // found is what a server and its issuer have published.
@@ -75,18 +62,13 @@ func (s *Server) published(ctx context.Context, d oauth.Doer, c oauth.Challenge)
 	if err != nil {
 		return nil, nil, err
 	}
-	name := s.settings.Issuer
-	switch {
-	case r == nil && name == "":
+	if r == nil && s.settings.Issuer == "" {
 		is, err := oauth.FindLegacy(ctx, d, s.url)
 		return nil, is, err
-	case r != nil && name == "":
-		name = r.Servers[0]
-	case r != nil && !slices.ContainsFunc(r.Servers, func(x string) bool { return sameIssuer(x, name) }):
-		return nil, nil, &Problem{
-			Says: fmt.Sprintf("server %s does not use the configured issuer %s: it names %s", quote(s.name), name, strings.Join(r.Servers, ", ")),
-			Next: "correct `issuer` in `signIn`, or remove it",
-		}
+	}
+	name, err := r.Issuer(s.settings.Issuer)
+	if err != nil {
+		return nil, nil, err
 	}
 	is, err := oauth.FindIssuer(ctx, d, name)
 	return r, is, err
