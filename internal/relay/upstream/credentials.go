@@ -30,12 +30,18 @@ type Credentials interface {
 	// are replaced. Sign is called each time that a request is about to be sent, and may block until
 	// ctx ends. If it returns an error, the request is not sent.
 	Sign(ctx context.Context, scope, method, url string) (h []transport.HeaderField, generation uint64, err error)
-	// Refused is called when the server has answered 401 to a request that Sign has signed, with the
-	// challenges of the response. The requests of a scope and generation that were under way together
+	// Refused is called when the server has answered a request that Sign has signed with 401, or with 403
+	// and a challenge that asks for more scopes, with the challenges of the response. The requests of a scope and generation that were under way together
 	// share one call and its results. If again is true, each of them is signed and sent again. If err is
 	// not nil, it is the outcome of each. With neither, the client gets the server's refusal. ctx ends
 	// after 30 s, and when the server is removed; it doesn't depend on any of the requests.
 	Refused(ctx context.Context, scope string, generation uint64, challenges []string) (again bool, err error)
+}
+
+// Nonces are Credentials whose proofs must hold the server's latest nonce.
+type Nonces interface {
+	// Nonce is called with each nonce that the server sends in a scope, before Refused is. It must not block.
+	Nonce(scope, url, nonce string)
 }
 
 // scopeOf returns the credential scope of a client. Clients without their own credentials share the
@@ -84,6 +90,13 @@ func (s *signer) Sign(ctx context.Context, method, url string) ([]transport.Head
 	h, generation, err := s.d.spec.Credentials.Sign(ctx, s.scope, method, url)
 	mark.Generation = generation
 	return h, mark, err
+}
+
+// Nonce implements httplink.NonceSigner.
+func (s *signer) Nonce(url, nonce string) {
+	if n, ok := s.d.spec.Credentials.(Nonces); ok {
+		n.Nonce(s.scope, url, nonce)
+	}
 }
 
 // refusals are the questions to Credentials.Refused: one for all requests of a scope that were signed

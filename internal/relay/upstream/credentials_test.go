@@ -296,6 +296,43 @@ func TestExpiredCredentialsAreRenewedOnce(t *testing.T) {
 	})
 }
 
+// nonces are a purse that hears nonces.
+type nonces struct {
+	purse
+	heard map[string]string // by scope
+}
+
+func (n *nonces) Nonce(scope, url, nonce string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.heard[scope] = nonce + " " + strings.TrimPrefix(url, "http://")
+}
+
+// TestNoncesOfEachScope has two people at a server that gives each of them a nonce of their own. Neither hears that
+// of the other.
+func TestNoncesOfEachScope(t *testing.T) {
+	inner := &door{teller: teller{modern: true}}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("DPoP-Nonce", "for "+r.Header.Get("Authorization"))
+		inner.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	n := &nonces{heard: map[string]string{}}
+	u := New(Spec{Name: "s", URL: server.URL + "/mcp", Credentials: n}, Options{})
+	defer u.Close(t.Context())
+	for _, who := range []string{"ann", "ben"} {
+		if _, err := callAs(t, u, who, "x"); err != nil {
+			t.Error(err)
+		}
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	at := strings.TrimPrefix(server.URL, "http://") + "/mcp"
+	if n.heard["ann"] != "for ann-1 "+at || n.heard["ben"] != "for ben-1 "+at {
+		t.Errorf("%v", n.heard)
+	}
+}
+
 // signedOut is the error of a renewal. It has a sentence of its own.
 type signedOut struct{ who string }
 

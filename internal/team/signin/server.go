@@ -3,6 +3,7 @@ package signin
 import (
 	"context"
 	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -148,8 +149,12 @@ const stepUp = "insufficient_scope"
 
 // Refused implements upstream.Credentials.
 func (s *Server) Refused(ctx context.Context, scope string, generation uint64, challenges []string) (again bool, err error) {
-	c, asks := oauth.Best(oauth.Challenges(challenges))
+	all := oauth.Challenges(challenges)
+	c, asks := oauth.Best(all)
 	subject := s.subject(scope)
+	if t := s.known(subject); t != nil && t.prover != nil && slices.ContainsFunc(all, wantsNonce) {
+		return true, nil // Nonce has heard it just before, so the next proof holds it
+	}
 	if !asks && generation == 0 && !s.hasIssuer(ctx) {
 		return false, nil // this server wants something else, such as a key in a header
 	}
@@ -187,6 +192,26 @@ func (s *Server) Refused(ctx context.Context, scope string, generation uint64, c
 	}
 	s.beginAtOnce(a.of)
 	return false, needed
+}
+
+// wantsNonce reports whether a challenge is about the nonce in a proof, and not about the token (RFC 9449 §9).
+func wantsNonce(c oauth.Challenge) bool { return c.Error == "use_dpop_nonce" }
+
+// Nonce implements upstream.Nonces.
+func (s *Server) Nonce(scope, url, nonce string) {
+	if t := s.known(s.subject(scope)); t != nil && t.prover != nil {
+		t.prover.Learn(url, nonce)
+	}
+}
+
+// known returns the token that was used last for a subject, without a look at the store. It returns nil for none.
+func (s *Server) known(subject string) *token {
+	if a := (*s.accounts.Load())[subject]; a != nil {
+		if v := a.view.Load(); v != nil {
+			return v.t
+		}
+	}
+	return nil
 }
 
 // beginAtOnce begins a sign-in for whoever sits in front of this machine, if that's what the process is for.
@@ -253,6 +278,9 @@ func (a *account) current(ctx context.Context, safe *store.Safe) (*token, error)
 		err := reveal(ctx, safe, &row, row.Sealed, &k)
 		if err == nil {
 			next.t, err = newToken(row, &k)
+		}
+		if err == nil && v != nil && v.t != nil && v.t.prover != nil && next.t.prover != nil && v.t.prover.Thumbprint() == next.t.prover.Thumbprint() {
+			next.t.prover = v.t.prover // it knows the nonces
 		}
 		if err != nil {
 			says, step := explain(err)

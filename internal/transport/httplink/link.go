@@ -263,11 +263,12 @@ func (l *Link) Send(ctx context.Context, method string, h http.Header, body []by
 			return nil, err
 		}
 		r.Response = resp
+		l.hear(req.URL, resp.Header)
 		at := req.URL
 		if next := l.redirect(at, resp, body != nil); next != nil && hops < maxRedirects {
 			hops++
 			at = next
-		} else if resp.StatusCode == http.StatusUnauthorized && l.signer != nil {
+		} else if l.wantsMore(r) {
 			again, err := l.refused(ctx, r, mark)
 			if err != nil {
 				return nil, err

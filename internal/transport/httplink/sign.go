@@ -6,6 +6,9 @@ import (
 	"maps"
 	"net/http"
 	"net/textproto"
+	"net/url"
+	"slices"
+	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
@@ -17,16 +20,25 @@ type Signer interface {
 	// Options.Header of the same names. Sign may block until ctx ends. If it returns an error, the
 	// request is not sent.
 	Sign(ctx context.Context, method, url string) (fields []transport.HeaderField, mark Mark, err error)
-	// Refused is called when the server has answered 401 to a request with this mark. It gets the
-	// challenges of the response, and may block until ctx ends. If again is true, the request is
-	// signed anew and sent again. If it returns an error, this error is the outcome of the request.
+	// Refused is called when the server has answered a request with this mark with 401, or with 403
+	// because the credentials lack a scope. It gets the challenges of the response, and may block until
+	// ctx ends. If again is true, the request is signed anew and sent again. If it returns an error, this
+	// error is the outcome of the request.
 	Refused(ctx context.Context, mark Mark, challenges []string) (again bool, err error)
+}
+
+// NonceSigner is a Signer whose proofs must hold the server's latest nonce.
+type NonceSigner interface {
+	Signer
+	// Nonce is called with the nonce of each response that has one (DPoP-Nonce, RFC 9449 §8.2 and §9), before
+	// Refused is. It must not block.
+	Nonce(url, nonce string)
 }
 
 // Mark says which credentials have signed a request. Only the Signer knows its meaning.
 type Mark struct{ Generation, Turn uint64 }
 
-// maxRefusals is how often one request is sent again after a 401. The first time, somebody else may
+// maxRefusals is how often one request is sent again after a refusal. The first time, somebody else may
 // have renewed the credentials just before, and the server may refuse these too. The second time,
 // they are as new as they can be.
 const maxRefusals = 2
@@ -82,7 +94,27 @@ func valid(fields []transport.HeaderField) error {
 	return nil
 }
 
-// refused asks the signer what to do about a 401. If there is an error, the response is closed.
+// hear tells the signer the nonce of a response, if there is one.
+func (l *Link) hear(from *url.URL, h http.Header) {
+	nonce := h.Get("Dpop-Nonce")
+	if s, ok := l.signer.(NonceSigner); ok && nonce != "" {
+		s.Nonce(from.String(), nonce)
+	}
+}
+
+// wantsMore reports whether a response refuses the credentials of a request: with 401, or with 403 and a
+// challenge that asks for scopes (RFC 6750 §3.1). Any other 403 is the server's answer. Neither has run.
+func (l *Link) wantsMore(r *Response) bool {
+	switch {
+	case l.signer == nil:
+		return false
+	case r.StatusCode == http.StatusForbidden:
+		return slices.ContainsFunc(r.Header.Values("WWW-Authenticate"), func(s string) bool { return strings.Contains(s, "insufficient_scope") })
+	}
+	return r.StatusCode == http.StatusUnauthorized
+}
+
+// refused asks the signer what to do about a refusal. If there is an error, the response is closed.
 func (l *Link) refused(ctx context.Context, r *Response, mark Mark) (again bool, err error) {
 	challenges := (&transport.StatusError{Authenticate: r.Header.Values("WWW-Authenticate")}).Challenges()
 	if again, err = l.signer.Refused(ctx, mark, challenges); err != nil {

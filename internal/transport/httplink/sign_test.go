@@ -141,6 +141,71 @@ func TestRefusalWithoutRenewal(t *testing.T) {
 	}
 }
 
+// prover is a pen that signs with the server's latest nonce.
+type prover struct {
+	pen
+	nonce, at string
+}
+
+func (p *prover) Nonce(url, nonce string) { p.at, p.nonce = url, nonce }
+
+// TestNonces has a server that gives each request the nonce of the next. The first request is refused for want
+// of one, and none after it; a redirect has the nonce of where it leads to.
+func TestNonces(t *testing.T) {
+	var asked []string
+	n := 0
+	address := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		good := r.Header.Get("Authorization") == strconv.Itoa(n)
+		asked = append(asked, r.URL.Path+" "+r.Header.Get("Authorization")+" "+strconv.FormatBool(good))
+		n++
+		w.Header().Set("DPoP-Nonce", strconv.Itoa(n))
+		if !good {
+			w.Header().Set("WWW-Authenticate", `DPoP error="use_dpop_nonce"`)
+			w.WriteHeader(401)
+		}
+	})
+	p := &prover{}
+	p.refused = again
+	p.sign = func(int, string, string) ([]transport.HeaderField, error) {
+		return []transport.HeaderField{{Name: "Authorization", Value: p.nonce}}, nil
+	}
+	l := mustLink(t, address+"/a", Options{Credentials: p})
+	for range 2 {
+		resp, err := l.Send(t.Context(), "POST", l.NewHeader(0), []byte("{}"))
+		if err != nil || resp.StatusCode != 200 {
+			t.Fatal(resp, err)
+		}
+		resp.Discard()
+	}
+	if !slices.Equal(asked, []string{"/a  false", "/a 1 true", "/a 2 true"}) || p.at != address+"/a" {
+		t.Errorf("asked %q, heard from %s", asked, p.at)
+	}
+}
+
+// TestMissingScope checks that the signer hears of a 403 that asks for a scope, and of no other.
+func TestMissingScope(t *testing.T) {
+	for challenge, want := range map[string]string{
+		`Bearer error="insufficient_scope", scope="x"`: "12", `Basic, Bearer error=insufficient_scope`: "12", `Bearer error="invalid_token"`: "1", "": "1",
+	} {
+		got := ""
+		address := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			got += r.Header.Get("Authorization")
+			if r.Header.Get("Authorization") == "1" {
+				w.Header()["Www-Authenticate"] = []string{challenge}
+				w.WriteHeader(403)
+			}
+		})
+		l := mustLink(t, address, Options{Credentials: &pen{sign: numbered, refused: again}})
+		resp, err := l.Send(t.Context(), "POST", l.NewHeader(0), []byte("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if resp.Discard(); got != want {
+			t.Errorf("%s: signed with %s, not %s", challenge, got, want)
+		}
+	}
+}
+
 // TestRedirectIsSigned checks that a redirect is signed for its own URL, and that a refusal there leads
 // to the same URL again.
 func TestRedirectIsSigned(t *testing.T) {
