@@ -19,7 +19,7 @@ type Options struct {
 	// has opened the store closes it, after the Desk.
 	Open func(context.Context) (*store.Safe, error)
 	// Known makes the Desk open the store at once, so that a credential that is there goes with the first request.
-	// Otherwise the store stays closed until a server has refused a request.
+	// Otherwise the store stays closed until a server has refused one.
 	Known bool
 	// Egress makes the requests to issuers.
 	Egress *egress.Client
@@ -77,7 +77,7 @@ func New(o Options) *Desk {
 	}
 	d.ctx, d.stop = context.WithCancel(context.Background())
 	if o.Known {
-		d.group.Go(func() { _, _ = d.open(d.ctx) })
+		_, _ = d.open(d.ctx) // if that fails, whoever needs it hears of it
 	}
 	return d
 }

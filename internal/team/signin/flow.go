@@ -109,6 +109,16 @@ func (f *Flow) Port() int { return portOf(f.kept.Redirect) }
 // Done returns a channel that is closed when the flow has ended.
 func (f *Flow) Done() <-chan struct{} { return f.done }
 
+// Err returns why a flow that has ended has failed, or nil.
+func (f *Flow) Err() error {
+	select {
+	case <-f.done:
+		return f.err
+	default:
+		return nil
+	}
+}
+
 // Wait waits until the person has signed in, and returns nil then.
 func (f *Flow) Wait(ctx context.Context) error {
 	select {

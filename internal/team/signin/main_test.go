@@ -81,7 +81,7 @@ func (p peer) tab(ctx context.Context, link string) error {
 // desk returns a Desk as the process has it.
 func (p peer) desk() *Desk {
 	return New(Options{
-		Open: p.open, Egress: egress.New(egress.Options{}), Browser: p.tab, AtOnce: true, Alone: true, Log: slog.New(slog.DiscardHandler), alive: p.Alive,
+		Open: p.open, Egress: egress.New(egress.Options{}), Browser: p.tab, Alone: true, Log: slog.New(slog.DiscardHandler), alive: p.Alive,
 		step: func(name string) {
 			if name == p.Kill {
 				fmt.Println("kill")

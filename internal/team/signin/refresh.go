@@ -282,7 +282,7 @@ func (a *account) refused(ctx context.Context, safe *store.Safe, t *token, lease
 }
 
 func (a *account) spent(why string) error {
-	n := a.s.needs(a.of)
+	n := a.s.Needs(a.of)
 	n.Why = why
 	return n
 }

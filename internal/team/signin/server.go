@@ -80,6 +80,36 @@ func (s *Server) Scope(who *identity.Principal) string {
 	return who.Subject
 }
 
+// ScopeOf returns the credential scope of those who use a sign-in, and whether it's one at this server.
+func (s *Server) ScopeOf(of store.SignIn) (scope string, ok bool) {
+	switch {
+	case of.Project != s.project || of.Server != s.id || s.settings.shared() != (of.Subject == store.Shared):
+		return "", false
+	case of.Subject == store.Shared, s.d.o.Alone && of.Subject == local:
+		return "", true
+	}
+	return of.Subject, true
+}
+
+// Hold returns how long a call waits for a person, as configured.
+func (s *Server) Hold() time.Duration { return s.settings.Hold }
+
+// Ready reports whether somebody has signed in since the server refused them last.
+func (s *Server) Ready(ctx context.Context, of store.SignIn) bool {
+	safe := s.d.safe.Load()
+	if safe == nil {
+		return false
+	}
+	a := s.account(of.Subject)
+	t, err := a.current(ctx, safe)
+	if err != nil || t == nil || !t.renewable() && !t.usable(time.Now()) {
+		return false
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return t.generation > a.lacking
+}
+
 // wants reports whether people need credentials of their own here.
 func (s *Server) wants() bool {
 	if s.wanted.Load() {
@@ -160,7 +190,7 @@ func (s *Server) Refused(ctx context.Context, scope string, generation uint64, c
 	}
 	s.wanted.Store(true)
 	if subject == "" {
-		return false, s.needs(store.SignIn{Project: s.project, Server: s.id})
+		return false, s.Needs(store.SignIn{Project: s.project, Server: s.id})
 	}
 	safe, err := s.d.open(ctx)
 	if err != nil {
@@ -185,11 +215,14 @@ func (s *Server) Refused(ctx context.Context, scope string, generation uint64, c
 	if again || err != nil {
 		return again, err
 	}
-	needed := s.needs(a.of)
+	needed := s.Needs(a.of)
 	if t != nil {
 		needed.Why = t.why
 		needed.Scopes = missing(c.Scopes, t.granted)
 	}
+	a.mu.Lock()
+	a.lacking = generation
+	a.mu.Unlock()
 	s.beginAtOnce(a.of)
 	return false, needed
 }
@@ -223,7 +256,8 @@ func (s *Server) beginAtOnce(of store.SignIn) {
 	}
 }
 
-func (s *Server) needs(of store.SignIn) *Needed {
+// Needs returns the error that says who has to sign in.
+func (s *Server) Needs(of store.SignIn) *Needed {
 	return &Needed{Server: s.name, Of: of, Shared: s.settings.shared()}
 }
 
@@ -247,6 +281,8 @@ type account struct {
 	asked oauth.Challenge // the server's last challenge
 	steps []step          // of the last hour
 	later pause
+	// lacking is the generation of the token with which the server refused us last.
+	lacking uint64
 	// forced is the generation of the last token that replaced one which the server had refused, and when that was.
 	forced   uint64
 	forcedAt time.Time

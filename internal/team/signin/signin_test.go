@@ -31,6 +31,9 @@ func TestSignIn(t *testing.T) {
 			t.Errorf("the last page: %d, nobody was there for %s, %v", status, away, err)
 		}
 		<-changed
+		if !r.s.Ready(t.Context(), r.s.Of(nil)) {
+			t.Error("somebody has signed in, and is not ready")
+		}
 		if status, err := r.call(t.Context(), ""); status != 200 || err != nil {
 			t.Errorf("the next call: %d, %v", status, err)
 		}
@@ -38,14 +41,11 @@ func TestSignIn(t *testing.T) {
 		if err != nil || len(list) != 1 || !list[0].Renews || list[0].Spent || time.Until(list[0].Until) < 59*time.Minute || !r.Has(r.s.Of(nil)) {
 			t.Errorf("signed in: %+v, %v", list, err)
 		}
-		again := newRig(t, p, to, Settings{}, func(o *Options) { o.AtOnce = true })
+		again := newRig(t, p, to, Settings{}, nil)
 		if status, err := again.call(t.Context(), ""); status != 200 || err != nil {
 			t.Errorf("the next process: %d, %v", status, err)
 		}
 		known := newRig(t, p, to, Settings{}, func(o *Options) { o.Known = true })
-		for known.safe.Load() == nil {
-			time.Sleep(time.Millisecond)
-		}
 		if h, g, err := known.s.Sign(t.Context(), "", "POST", r.to); len(h) != 1 || !strings.HasPrefix(h[0].Value, "Bearer access-") || g == 0 || err != nil {
 			t.Errorf("a process that knows: %v, %d, %v", h, g, err)
 		}

@@ -229,9 +229,10 @@ func (l *Link) Edits() []trails.HeadEdit { return l.edits }
 // request has a body, Send follows only redirects with the status 307 or 308 (RFC 9110 §15.4). It
 // returns any other redirect to the caller.
 //
-// If the server answers 401 to a signed request, Send asks the Signer whether to send the request
-// again. It does so only before the response has begun to be read, and at most twice. The server has
-// not processed a request that it answers with 401 (RFC 9110 §15.5.2).
+// If the server answers 401 to a signed request, or 403 because the token lacks a scope, Send asks the
+// Signer whether to send the request again. It does so only before the response has begun to be read, and
+// at most twice. The server has not processed such a request (RFC 9110 §15.5.2; 2025-11-25 §Authorization,
+// "Step-Up Authorization Flow").
 func (l *Link) Send(ctx context.Context, method string, h http.Header, body []byte) (*Response, error) {
 	r := &Response{}
 	r.payload.b = body
