@@ -126,7 +126,9 @@ func (g *Merged) shown(v catalog.View) []Upstream {
 // Hello returns Dragoman's server information, with the capabilities of all servers that the client
 // may see.
 func (g *Merged) Hello(ctx context.Context, f *mcp.ClientInfo) (*mcp.ServerInfo, error) {
-	return g.view(f).Info(ctx), nil
+	h := g.view(f).Info(ctx)
+	g.SignIn.greets(f, h)
+	return h, nil
 }
 
 // Call answers one request and publishes the outcome as an event.
@@ -321,7 +323,7 @@ func (g *Merged) Notify(_ context.Context, f *mcp.ClientInfo, m *jsonrpc.Message
 func (g *Merged) Subscribe(f *mcp.ClientInfo, s mcp.Subscriber) (detach func()) {
 	v := g.view(f)
 	stop := v.Listen()
-	leave := g.attach(f, g.Bridge, s, g.shown(v), g.names(f), &v)
+	leave := g.attach(f, s, attachTo{g.Bridge, g.shown(v), g.names(f), &v, g.SignIn.hears(f)})
 	return func() {
 		leave()
 		stop()

@@ -58,7 +58,8 @@ func (a *attachment) find(server string) Subscriber {
 type localListener struct {
 	client *mcp.ClientInfo
 	want   mcp.SubscriptionFilter
-	view   *catalog.View // nil at the endpoint of a single server
+	signIn mcp.SubscriptionFilter // the lists of which it hears when somebody has signed in
+	view   *catalog.View          // nil at the endpoint of a single server
 	notify func(method string)
 }
 
@@ -140,7 +141,7 @@ func (n *notices) signedIn(u Upstream, scope string) {
 		if u.Scope(h.client) != scope {
 			continue
 		}
-		for _, method := range h.want.Lists() {
+		for _, method := range h.signIn.Lists() {
 			h.notify(method)
 		}
 	}
@@ -224,7 +225,7 @@ func (n *notices) listen(ctx context.Context, r *bridge.Bridge, a *route, k mcp.
 			}
 		}
 	}
-	l := &localListener{client: c.Client, want: honoured, notify: func(method string) {
+	l := &localListener{client: c.Client, want: honoured, signIn: honoured, notify: func(method string) {
 		q.put(nil, jsonrpc.NewNotification(method, nil))
 	}}
 	if !sole {
@@ -411,17 +412,27 @@ func withoutSenderMeta(m *jsonrpc.Message) []byte {
 	return jsonrpc.Splice(make([]byte, 0, len(m.Raw)), m.Raw, &e)
 }
 
-// attach registers a legacy client with its servers. If the client is connected to the merged
-// endpoint, view is its view. Then the client is also notified of changes that the catalog announces,
-// and task ids identify the server, even if the client sees only one server.
-func (n *notices) attach(f *mcp.ClientInfo, r *bridge.Bridge, s mcp.Subscriber, from []Upstream, as rename, view *catalog.View) (detach func()) {
-	out := &notifier{to: s, as: as}
+// attachTo is what a legacy client is attached to.
+type attachTo struct {
+	bridge *bridge.Bridge
+	from   []Upstream
+	as     rename
+	// view is the client's view, if it is connected to the merged endpoint. Then the client is also notified
+	// of changes that the catalog announces, and task ids identify the server, even if the client sees only
+	// one server.
+	view   *catalog.View
+	signIn mcp.SubscriptionFilter // the lists of which the client hears when somebody has signed in
+}
+
+// attach registers a legacy client with its servers.
+func (n *notices) attach(f *mcp.ClientInfo, s mcp.Subscriber, to attachTo) (detach func()) {
+	out := &notifier{to: s, as: to.as}
 	deaf, lists := s.(interface{ HearsNoLists() bool })
 	lists = !lists || !deaf.HearsNoLists() // a command that ends after one call subscribes to nothing
-	for _, u := range from {
-		n.register(f, r, out, u, view == nil).Lists(lists, lists, lists)
+	for _, u := range to.from {
+		n.register(f, to.bridge, out, u, to.view == nil).Lists(lists, lists, lists)
 	}
-	stop := n.addListener(&localListener{client: f, want: mcp.SubscriptionFilter{Tools: lists, Prompts: lists, Resources: lists}, view: view, notify: func(method string) {
+	stop := n.addListener(&localListener{client: f, want: mcp.SubscriptionFilter{Tools: lists, Prompts: lists, Resources: lists}, signIn: to.signIn, view: to.view, notify: func(method string) {
 		out.put(nil, jsonrpc.NewNotification(method, nil))
 	}})
 	return func() {

@@ -114,7 +114,9 @@ func (x runner) answer(ctx context.Context, by resolver, c *mcp.Call, k mcp.Call
 		}
 		r, err = by.resolve(ctx, c)
 		r.asked, r.answers, r.resume = before.asked, before.answers, before.resume
-		reply, passed, err = x.attempt(ctx, r, err, k)
+		if reply, passed, err = x.attempt(ctx, r, err, k); errors.Is(err, errSignedIn) {
+			err = r.unfound // the server refuses us still
+		}
 	}
 	x.end(ctx, r, passed, began, reply, err)
 	return reply, err

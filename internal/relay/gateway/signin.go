@@ -56,9 +56,10 @@ type SignIn struct {
 	Signed func(server, scope string)
 
 	mu       sync.Mutex
-	declined map[signInKey]time.Time // who doesn't want to be asked until then
-	asked    map[string]time.Time    // when a link was last shown to a client
-	handed   map[signInKey]bool      // who has got a list with nothing but the tool sign_in
+	declined map[signInKey]time.Time           // who doesn't want to be asked until then
+	asked    map[string]time.Time              // when a link was last shown to a client
+	handed   map[signInKey]bool                // who has got a list with nothing but the tool sign_in
+	greeted  map[uint64]mcp.SubscriptionFilter // the lists of whose changes a conversation was told that it hears
 }
 
 // signInKey identifies a person and a server.
@@ -70,7 +71,8 @@ const (
 	waitProgress = 10 * time.Second // between two notifications about a call that waits
 	declinedFor  = 5 * time.Minute  // how long nobody is asked again
 	helloLimit   = 8 * time.Second  // how long a handshake waits for a person; some clients give up after 10 s
-	maxSignIns   = 1000             // in each of the maps of a SignIn
+	maxSignIns   = 1000             // in each of the maps of a SignIn but greeted
+	maxGreeted   = 1 << 14
 )
 
 // needURLErrors names the clients that declare URL elicitation, but don't answer questions while a call runs.
@@ -159,12 +161,37 @@ func (s *SignIn) hasHanded(key signInKey) bool {
 }
 
 // put stores a value in a map of at most maxSignIns entries, and returns the map.
-func put[K comparable, V any](m map[K]V, key K, v V) map[K]V {
-	if m == nil || len(m) >= maxSignIns {
+func put[K comparable, V any](m map[K]V, key K, v V) map[K]V { return putIn(m, maxSignIns, key, v) }
+
+func putIn[K comparable, V any](m map[K]V, size int, key K, v V) map[K]V {
+	if m == nil || len(m) >= size {
 		m = make(map[K]V)
 	}
 	m[key] = v
 	return m
+}
+
+// greets remembers which lists a legacy client was told to hear of. It must not hear of others.
+func (s *SignIn) greets(f *mcp.ClientInfo, h *mcp.ServerInfo) {
+	if s == nil || h == nil || f == nil || f.Conversation == 0 || !f.Revision.Legacy() {
+		return
+	}
+	changes := func(list string) bool {
+		return jsonrpc.ValueOf(h.Capabilities).Get(list, "listChanged").Kind() == 't'
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.greeted = putIn(s.greeted, maxGreeted, f.Conversation, mcp.SubscriptionFilter{Tools: changes("tools"), Prompts: changes("prompts"), Resources: changes("resources")})
+}
+
+// hears returns what greets has remembered. s may be nil.
+func (s *SignIn) hears(f *mcp.ClientInfo) mcp.SubscriptionFilter {
+	if s == nil {
+		return mcp.SubscriptionFilter{}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.greeted[f.Conversation]
 }
 
 func (a *SigningIn) hold() time.Duration {
@@ -529,10 +556,11 @@ func (g *Single) greet(ctx context.Context, f *mcp.ClientInfo, began time.Time, 
 			}
 		}
 	}
-	if h := g.known.get(g.Upstream.Scope(f)); h != nil {
-		return h, nil
+	h := g.known.get(g.Upstream.Scope(f))
+	if h == nil {
+		h = &mcp.ServerInfo{Info: g.SignIn.Info, Instructions: []byte(`""`)}
 	}
-	return helloBefore(g.SignIn.Info), nil
+	return helloBefore(h), nil
 }
 
 // knownHellos is the server information from earlier handshakes, by credential scope. The zero value is ready
@@ -554,10 +582,26 @@ func (k *knownHellos) set(scope string, h *mcp.ServerInfo) {
 	k.all = put(k.all, scope, h)
 }
 
-// helloBefore returns the server information for clients of a server of which nothing is known yet.
-func helloBefore(info []byte) *mcp.ServerInfo {
-	return &mcp.ServerInfo{
-		Info: info, Instructions: []byte(`""`),
-		Capabilities: []byte(`{"prompts":{"listChanged":true},"resources":{"listChanged":true},"tools":{"listChanged":true}}`),
+// helloBefore returns server information, of an earlier handshake or made by us, for a client of a server that
+// can't say yet what it has. The client can't be told later, so it's told that there may be everything, and
+// that it hears of it.
+func helloBefore(h *mcp.ServerInfo) *mcp.ServerInfo {
+	out, caps := *h, h.Capabilities
+	if jsonrpc.ValueOf(caps).Kind() != '{' {
+		caps = []byte("{}")
 	}
+	var set []jsonrpc.Field
+	for _, list := range []string{"prompts", "resources", "tools"} {
+		have := jsonrpc.Find(caps, jsonrpc.Whole(caps), list).Of(caps)
+		if jsonrpc.ValueOf(have).Kind() != '{' {
+			have = []byte("{}")
+		}
+		var e jsonrpc.Edits
+		e.Object(mcp.WhyCapabilities, have, jsonrpc.Whole(have), nil, jsonrpc.Field{Key: "listChanged", Value: []byte("true")})
+		set = append(set, jsonrpc.Field{Key: list, Value: jsonrpc.Splice(nil, have, &e)})
+	}
+	var e jsonrpc.Edits
+	e.Object(mcp.WhyCapabilities, caps, jsonrpc.Whole(caps), nil, set...)
+	out.Capabilities, out.Raw = jsonrpc.Splice(nil, caps, &e), nil
+	return &out
 }

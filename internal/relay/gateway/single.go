@@ -54,8 +54,9 @@ func (g *Single) Hello(ctx context.Context, f *mcp.ClientInfo) (*mcp.ServerInfo,
 	case err == nil:
 		g.known.set(g.Upstream.Scope(f), h)
 	case g.SignIn.needed(err) != nil:
-		return g.greet(ctx, f, began, err)
+		h, err = g.greet(ctx, f, began, err)
 	}
+	g.SignIn.greets(f, h)
 	return h, err
 }
 
@@ -169,7 +170,7 @@ func (g *Single) Notify(_ context.Context, f *mcp.ClientInfo, m *jsonrpc.Message
 
 // Subscribe sends a legacy client the server's notifications, until detach is called.
 func (g *Single) Subscribe(f *mcp.ClientInfo, s mcp.Subscriber) (detach func()) {
-	return g.attach(f, g.Bridge, s, []Upstream{g.Upstream}, g.Bridge.TaskNames(f, true), nil)
+	return g.attach(f, s, attachTo{bridge: g.Bridge, from: []Upstream{g.Upstream}, as: g.Bridge.TaskNames(f, true), signIn: g.SignIn.hears(f)})
 }
 
 // SignedIn tells the clients with a credential scope that they may list what the server has, because somebody
