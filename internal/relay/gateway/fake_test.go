@@ -33,6 +33,7 @@ type fake struct {
 	level  func(context.Context, *mcp.Call) (*mcp.Reply, error)
 	params map[string][]mirror.Param
 	honour mcp.SubscriptionFilter
+	greet  func() error // the error of Hello, if it is not nil
 	// support says whether the tools support tasks. The zero value means TaskOptional.
 	support mcp.TaskSupport
 	stood   func(*fakeStanding)
@@ -77,7 +78,14 @@ func (u *fake) Scope(f *mcp.ClientInfo) string {
 	return u.scope(f)
 }
 
-func (u *fake) Hello(context.Context, *mcp.ClientInfo) (*mcp.ServerInfo, error) { return &u.hello, nil }
+func (u *fake) Hello(context.Context, *mcp.ClientInfo) (*mcp.ServerInfo, error) {
+	if u.greet != nil {
+		if err := u.greet(); err != nil {
+			return nil, err
+		}
+	}
+	return &u.hello, nil
+}
 
 func (u *fake) Acquire(_ context.Context, f *mcp.ClientInfo, _ mcp.Need) (bridge.Lease, error) {
 	return &fakeLease{u}, nil
