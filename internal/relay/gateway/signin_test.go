@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -71,13 +72,12 @@ func (p *porter) refusal() error {
 // guardedBy returns a gateway for a server that answers only those who are signed in.
 func guardedBy(p *porter) (*fake, *Single) {
 	u := &fake{name: "u", hello: mcp.ServerInfo{Revision: mcp.R20251125, Capabilities: []byte(`{"tools":{}}`)}, greet: p.refusal}
-	ran := 0
+	var ran atomic.Int64
 	u.call = func(context.Context, *mcp.Attempt, mcp.Caller) (*mcp.Reply, error) {
 		if err := p.refusal(); err != nil {
 			return nil, err
 		}
-		ran++
-		return resultReply(mcp.R20251125, fmt.Sprintf(`{"ran":%d}`, ran)), nil
+		return resultReply(mcp.R20251125, fmt.Sprintf(`{"ran":%d}`, ran.Add(1))), nil
 	}
 	return u, &Single{Bridge: &bridge.Bridge{}, Upstream: u, SignIn: &SignIn{Signer: p, Info: []byte(`{"name":"d","version":"1"}`)}}
 }
