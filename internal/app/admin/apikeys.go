@@ -63,21 +63,21 @@ type NewAPIKey struct {
 
 var keyRoutes = []route{
 	{
-		method: http.MethodGet, path: "/keys", least: identity.Admin, name: "keys", summary: "The project's API keys, without their secrets",
+		method: http.MethodGet, path: "/keys", house: true, least: identity.Admin, name: "keys", summary: "The project's API keys, without their secrets",
 		query: pageParameters, answer: APIKeys{}, problems: []int{400, 409}, read: func(a *API, r *http.Request) (any, *Problem) { return a.readKeys(r) },
 	},
 	{
-		method: http.MethodPost, path: "/keys", least: identity.Admin, name: "makeKey", summary: "Make an API key for the project; only this answer has its text",
+		method: http.MethodPost, path: "/keys", house: true, least: identity.Admin, name: "makeKey", summary: "Make an API key for the project; only this answer has its text",
 		body: APIKeyRequest{}, answer: NewAPIKey{}, status: http.StatusCreated, problems: slices.Concat([]int{400, 413, 415, 422}, houseProblems),
 		read: withBody(maxKeyBody, func(a *API, r *http.Request, q APIKeyRequest) (NewAPIKey, *Problem) { return a.makeKey(r, q) }),
 	},
 	{
-		method: http.MethodPost, path: "/keys/{id}/rotate", least: identity.Admin, name: "rotateKey", summary: "Give an API key another secret, and a life that begins now; only this answer has its text",
+		method: http.MethodPost, path: "/keys/{id}/rotate", house: true, least: identity.Admin, name: "rotateKey", summary: "Give an API key another secret, and a life that begins now; only this answer has its text",
 		body: APIKeyRotation{}, answer: NewAPIKey{}, problems: slices.Concat([]int{400, 404, 413, 415, 422}, houseProblems),
 		read: withBody(maxKeyBody, func(a *API, r *http.Request, q APIKeyRotation) (NewAPIKey, *Problem) { return a.rotateKey(r, q) }),
 	},
 	{
-		method: http.MethodDelete, path: "/keys/{id}", least: identity.Admin, name: "revokeKey", summary: "Revoke an API key",
+		method: http.MethodDelete, path: "/keys/{id}", house: true, least: identity.Admin, name: "revokeKey", summary: "Revoke an API key",
 		answer: APIKey{}, problems: slices.Concat([]int{404}, houseProblems), read: func(a *API, r *http.Request) (any, *Problem) { return result(a.revokeKey(r)) },
 	},
 }

@@ -60,7 +60,9 @@ func (d *door) may(r *http.Request, x *route) error {
 	case x.named:
 		name = r.PathValue("name")
 	case !x.process:
-		name, bad = d.projectOf(r)
+		if name, bad = d.projectOf(r); bad == nil && x.house && d.access.May(who, d.project.name(), identity.Admin) == nil {
+			return nil // who adds a project makes its first key
+		}
 	}
 	if bad == nil && d.hides(who, name) {
 		if bad = noProject(name); x.named && x.method == http.MethodPut {

@@ -326,3 +326,68 @@ func TestWhoMayChangeProjects(t *testing.T) {
 		}
 	}
 }
+
+// TestFirstOfAProject lets an admin of default make the first key, secret and invitation of another project, and the
+// project's own admin everything there. Nobody else gets further than to a project that doesn't exist, and an admin
+// of default reads nothing else of it.
+func TestFirstOfAProject(t *testing.T) {
+	t.Parallel()
+	r := serving(t)
+	admitting := r.api.Access()
+	admitting.RolesFrom(func(who *identity.Principal, project string) []identity.Role {
+		name, of, _ := strings.Cut(who.Subject, "@")
+		if role, ok := identity.RoleOf(name); ok && of == project {
+			return []identity.Role{role}
+		}
+		return localRoles(who, project)
+	})
+	for _, name := range []string{"shop", "lab"} {
+		if a := r.put(name, ""); a.status != 201 {
+			t.Fatal(a.body)
+		}
+	}
+	at := admitting.Name() + ":7300"
+	ask := func(who, method, path, body string) reply {
+		cookie := enter(admitting, admitting.LinkFor(identity.Named(who), ""))
+		return r.ask(method, "/api/v1"+path, body, "Content-Type", "application/json", "Cookie", cookie, "Host", at)
+	}
+	for path, c := range map[string]struct {
+		method, body string
+		status       int
+	}{
+		"/keys":       {http.MethodPost, `{"name":"ci"}`, 201},
+		"/secrets/gh": {http.MethodPut, `{"value":"x"}`, 200},
+		"/people":     {http.MethodPost, `{"name":"NAME"}`, 201},
+	} {
+		for _, who := range []string{"admin@default", "admin@shop"} {
+			if a := ask(who, c.method, path+"?project=shop", strings.ReplaceAll(c.body, "NAME", strings.ReplaceAll(who, "@", " of "))); a.status != c.status || !strings.Contains(a.body, `"project": "shop"`) {
+				t.Errorf("%s: %s %s: %d %s", who, c.method, path, a.status, a.body)
+			}
+		}
+		none := ask("admin@lab", c.method, path+"?project=none", c.body)
+		if none.status != 404 {
+			t.Errorf("no project: %d %s", none.status, none.body)
+		}
+		for _, who := range []string{"operator@default", "viewer@default", "caller@default", "admin@lab", "nobody@shop"} {
+			if a := ask(who, c.method, path+"?project=shop", c.body); a.status != 404 || strings.ReplaceAll(a.body, "shop", "none") != none.body {
+				t.Errorf("%s: %s %s: %d %s", who, c.method, path, a.status, a.body)
+			}
+		}
+		if a := ask("operator@shop", c.method, path+"?project=shop", c.body); a.status != 403 {
+			t.Errorf("an operator of the project: %s %s: %d %s", c.method, path, a.status, a.body)
+		}
+		for query, want := range map[string]int{"?project=none": 404, "?project=shop&project=lab": 400, "?project=lab&project=default": 400} {
+			if a := ask("admin@default", c.method, path+query, c.body); a.status != want {
+				t.Errorf("%s: %d %s", path+query, a.status, a.body)
+			}
+		}
+	}
+	for _, path := range []string{"/status", "/servers", "/calls", "/logs"} {
+		if a := ask("admin@default", http.MethodGet, path+"?project=shop", ""); a.status != 404 {
+			t.Errorf("an admin of default reads %s of shop: %d %s", path, a.status, a.body)
+		}
+	}
+	if s := r.api.opts.Safe.Store().Snapshot(); slices.ContainsFunc(s.Keys(), func(k store.Key) bool { return k.Project != "shop" }) || len(s.Keys()) != 2 || len(s.Sealed("lab"))+len(s.Sealed("default")) > 0 {
+		t.Errorf("something else was made: %+v", s.Keys())
+	}
+}

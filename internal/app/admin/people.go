@@ -74,25 +74,25 @@ const (
 
 var peopleRoutes = []route{
 	{
-		method: http.MethodGet, path: "/people", least: identity.Admin, name: "people", summary: "The project's people with their roles; of the project `default`, everybody",
+		method: http.MethodGet, path: "/people", house: true, least: identity.Admin, name: "people", summary: "The project's people with their roles; of the project `default`, everybody",
 		query: pageParameters, answer: People{}, problems: []int{400, 409}, read: func(a *API, r *http.Request) (any, *Problem) { return a.readPeople(r) },
 	},
 	{
-		method: http.MethodPost, path: "/people", least: identity.Admin, name: "invite", summary: "Invite somebody to the project; only this answer has the link",
+		method: http.MethodPost, path: "/people", house: true, least: identity.Admin, name: "invite", summary: "Invite somebody to the project; only this answer has the link",
 		body: InvitationRequest{}, answer: NewInvitation{}, status: http.StatusCreated, problems: slices.Concat([]int{400, 413, 415, 422}, houseProblems),
 		read: withBody(maxPersonBody, func(a *API, r *http.Request, q InvitationRequest) (NewInvitation, *Problem) { return a.invite(r, q) }),
 	},
 	{
-		method: http.MethodPut, path: "/people/{name}/roles", least: identity.Admin, name: "setRoles", summary: "Replace a person's roles in the project; the person is named by name or id",
+		method: http.MethodPut, path: "/people/{name}/roles", house: true, least: identity.Admin, name: "setRoles", summary: "Replace a person's roles in the project; the person is named by name or id",
 		body: RolesRequest{}, answer: Person{}, problems: slices.Concat([]int{400, 404, 413, 415, 422}, houseProblems),
 		read: withBody(maxPersonBody, func(a *API, r *http.Request, q RolesRequest) (Person, *Problem) { return a.setRoles(r, q) }),
 	},
 	{
-		method: http.MethodPost, path: "/people/{name}/invitation", least: identity.Admin, name: "inviteAgain", summary: "Make a link for somebody who was invited before; the sender needs the role in each of the person's projects, or in `default`",
+		method: http.MethodPost, path: "/people/{name}/invitation", house: true, least: identity.Admin, name: "inviteAgain", summary: "Make a link for somebody who was invited before; the sender needs the role in each of the person's projects, or in `default`",
 		answer: NewInvitation{}, problems: slices.Concat([]int{400, 403, 404}, houseProblems), read: func(a *API, r *http.Request) (any, *Problem) { return result(a.inviteAgain(r)) },
 	},
 	{
-		method: http.MethodPost, path: "/people/{name}/sign-out", least: identity.Admin, name: "signOut", summary: "End a person's sessions, and make an unused link useless; the sender needs the role in each of the person's projects, or in `default`",
+		method: http.MethodPost, path: "/people/{name}/sign-out", house: true, least: identity.Admin, name: "signOut", summary: "End a person's sessions, and make an unused link useless; the sender needs the role in each of the person's projects, or in `default`",
 		answer: SignedOut{}, problems: slices.Concat([]int{400, 403, 404}, houseProblems), read: func(a *API, r *http.Request) (any, *Problem) { return result(a.signOut(r)) },
 	},
 	{

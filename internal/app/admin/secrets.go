@@ -47,16 +47,16 @@ type Resealed struct {
 
 var secretRoutes = []route{
 	{
-		method: http.MethodGet, path: "/secrets", least: identity.Admin, name: "secrets", summary: "The project's secrets, without their values",
+		method: http.MethodGet, path: "/secrets", house: true, least: identity.Admin, name: "secrets", summary: "The project's secrets, without their values",
 		query: pageParameters, answer: Secrets{}, problems: []int{400, 409}, read: func(a *API, r *http.Request) (any, *Problem) { return a.readSecrets(r) },
 	},
 	{
-		method: http.MethodPut, path: "/secrets/{name}", least: identity.Admin, name: "setSecret", summary: "Seal a value and keep it, in place of the one before; no route returns it",
+		method: http.MethodPut, path: "/secrets/{name}", house: true, least: identity.Admin, name: "setSecret", summary: "Seal a value and keep it, in place of the one before; no route returns it",
 		body: SecretRequest{}, answer: KeptSecret{}, problems: slices.Concat([]int{400, 413, 415, 422}, houseProblems),
 		read: withBody(maxSecretBody, func(a *API, r *http.Request, q SecretRequest) (KeptSecret, *Problem) { return a.setSecret(r, q) }),
 	},
 	{
-		method: http.MethodDelete, path: "/secrets/{name}", least: identity.Admin, name: "removeSecret", summary: "Remove a secret",
+		method: http.MethodDelete, path: "/secrets/{name}", house: true, least: identity.Admin, name: "removeSecret", summary: "Remove a secret",
 		answer: SecretEntry{}, problems: slices.Concat([]int{404}, houseProblems), read: func(a *API, r *http.Request) (any, *Problem) { return result(a.removeSecret(r)) },
 	},
 	{
