@@ -87,6 +87,7 @@ type house struct {
 	*Runtime
 	gate *gate
 	url  string
+	held chan struct{} // calls of the tool wait reach a server when this is closed; nil lets them pass
 	mu   sync.Mutex
 	got  bytes.Buffer // what the servers get and send
 }
@@ -131,7 +132,7 @@ func (h *house) servers(t *testing.T, legacy string) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		web := httptest.NewServer(s.Handler())
+		web := httptest.NewServer(h.holding(s.Handler()))
 		t.Cleanup(func() {
 			_ = s.Close()
 			web.Close()
@@ -139,6 +140,23 @@ func (h *house) servers(t *testing.T, legacy string) string {
 		text += fmt.Sprintf("  %s: {url: %q}\n", name, web.URL+"/mcp")
 	}
 	return text
+}
+
+// holding returns the handler of a server, in front of which calls of the tool wait stay until held is closed.
+func (h *house) holding(server http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if h.held != nil && bytes.Contains(body, []byte(`"name":"wait"`)) {
+			select {
+			case <-h.held:
+			case <-r.Context().Done():
+				return
+			}
+		}
+		if r.Body = io.NopCloser(bytes.NewReader(body)); err == nil {
+			server.ServeHTTP(w, r)
+		}
+	})
 }
 
 func snapshotOf(t *testing.T, text string) *config.Snapshot {

@@ -33,6 +33,7 @@ type street struct {
 	open   *site             // requests must name the person
 	events *event.Publisher
 	log    *logring.Ring
+	held   chan struct{} // see house.held
 }
 
 // base returns the path above the endpoints of a project.
@@ -45,9 +46,9 @@ func base(project string) string {
 
 // newStreet opens a street. more are settings of the projects, as YAML.
 func newStreet(t *testing.T, more map[string]string) *street {
-	s := &street{gate: &gate{about: func(c *policy.Call) string { return c.Project + " " + c.Who.Key() + " " }}, houses: map[string]*house{}, sites: map[string]*site{}, events: &event.Publisher{}, log: logring.New()}
+	s := &street{gate: &gate{about: func(c *policy.Call) string { return c.Project + " " + c.Who.Key() + " " }}, houses: map[string]*house{}, sites: map[string]*site{}, events: &event.Publisher{}, log: logring.New(), held: make(chan struct{})}
 	for _, project := range []string{event.DefaultProject, "shop"} {
-		s.houses[project] = &house{gate: s.gate}
+		s.houses[project] = &house{gate: s.gate, held: s.held}
 	}
 	first := s.houses[event.DefaultProject].configuration(t, more[event.DefaultProject])
 	guard := httpdoor.NewGuard(nil, nil, nil)
@@ -297,8 +298,8 @@ func (b *busy) live(prefix string) {
 	listen := strings.Replace(strings.Replace(modernBody, "tools/call", mcp.MethodListen, 1), `"name":"star","arguments":{}`, `"notifications":{"toolsListChanged":true}`, 1)
 	b.run("listen", "POST", prefix+"/mcp", listen, "MCP-Protocol-Version", "2026-07-28", "Mcp-Method", mcp.MethodListen)
 	b.run("stream", "GET", prefix+"/mcp", "", session...)
-	b.run("call", "POST", prefix+"/mcp", `{"jsonrpc":"2.0","id":6,"method":"tools/call","params":{"name":"old__wait","arguments":{"steps":1,"ms":1500}}}`, session...)
-	wait := strings.Replace(modernBody, `"name":"star","arguments":{}`, `"name":"wait","arguments":{"steps":1,"ms":1500}`, 1)
+	b.run("call", "POST", prefix+"/mcp", `{"jsonrpc":"2.0","id":6,"method":"tools/call","params":{"name":"old__wait","arguments":{"steps":1,"ms":0}}}`, session...)
+	wait := strings.Replace(modernBody, `"name":"star","arguments":{}`, `"name":"wait","arguments":{"steps":1,"ms":0}`, 1)
 	b.run("modern call", "POST", prefix+"/s/new/mcp", wait, "MCP-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/call", "Mcp-Name", "wait")
 	st := s.stream(prefix+"/sse", b.who...)
 	b.running.Go(func() {
@@ -364,6 +365,7 @@ func TestProjectsComeAndGo(t *testing.T) {
 	if ended := stays.ends(); len(ended) != 0 {
 		t.Errorf("of the innocent project this has ended: %v", ended)
 	}
+	close(s.held)
 	s.Drain()
 	s.endpoints.Drain()
 	stays.running.Wait()
