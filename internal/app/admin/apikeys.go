@@ -33,6 +33,7 @@ type APIKey struct {
 	Expires      *time.Time `json:"expires,omitempty" doc:"when the key expires; left out if it doesn't"`
 	Expired      bool       `json:"expired" doc:"whether the key has expired"`
 	OverlapUntil *time.Time `json:"overlapUntil,omitempty" doc:"until when the secret before the last rotation works too; left out if it doesn't"`
+	Used         *time.Time `json:"used,omitempty" doc:"the minute in which the key was last used; left out if it never was"`
 	Made         time.Time  `json:"made" doc:"when the key was made"`
 	By           string     `json:"by" doc:"who made it"`
 }
@@ -107,8 +108,13 @@ func (a *keyAPI) readKeys(r *http.Request) (any, *Problem) {
 		return nil, bad
 	}
 	out := APIKeys{Keys: make([]APIKey, 0, len(p.items)), Total: len(all), Next: p.next}
+	uses := a.desk.Uses(r.Context())
 	for i := range p.items {
-		out.Keys = append(out.Keys, a.showKey(&p.items[i]))
+		x := a.showKey(&p.items[i])
+		if at, ok := uses[x.ID]; ok {
+			x.Used = &at
+		}
+		out.Keys = append(out.Keys, x)
 	}
 	return out, nil
 }

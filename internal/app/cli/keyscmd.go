@@ -146,28 +146,45 @@ func (c *keysCommand) all(ctx context.Context, s *running) ([]admin.APIKey, erro
 func (c *keysCommand) list(cmd *cobra.Command, _ []string) error {
 	return c.with(cmd, c.world, func(ctx context.Context, s *running) error {
 		keys, err := c.all(ctx, s)
-		return showAll(&c.houseFlags, c.world, keys, err, "there are no keys; `dragoman keys add NAME%s` makes one", func(k []admin.APIKey) screen.Table { return keyTable(k, time.Local) })
+		return showAll(&c.houseFlags, c.world, keys, err, "there are no keys; `dragoman keys add NAME%s` makes one", func(k []admin.APIKey) screen.Table { return keyTable(k, time.Now().In(time.Local)) })
 	})
 }
 
 // keyTable returns the table of keys, which fits 80 columns also where there is no terminal.
-func keyTable(keys []admin.APIKey, zone *time.Location) screen.Table {
-	t := screen.Table{Width: 80, Columns: []screen.Column{{Title: "ID", Whole: true}, {Title: "NAME", Most: 24}, {Title: "ROLE", Whole: true}, {Title: "EXPIRES", Whole: true}, {Title: "MAY USE", Wrap: true}}}
+func keyTable(keys []admin.APIKey, now time.Time) screen.Table {
+	t := screen.Table{Width: 80, Columns: []screen.Column{{Title: "ID", Whole: true}, {Title: "NAME", Most: 24}, {Title: "ROLE", Whole: true}, {Title: "EXPIRES", Whole: true}, {Title: "USED", Whole: true}, {Title: "MAY USE", Wrap: true}}}
 	for _, k := range keys {
 		expires := screen.Cell{Text: "never"}
 		switch {
 		case k.Expired:
 			expires = screen.Cell{Text: "expired", Style: screen.Red}
 		case k.Expires != nil:
-			expires.Text = k.Expires.In(zone).Format(time.DateOnly)
+			expires.Text = k.Expires.In(now.Location()).Format(time.DateOnly)
 		}
 		use := strings.Join(append(k.Servers, k.Tools...), ", ")
 		if use == "" && k.Role == identity.Caller.String() {
 			use = "all servers"
 		}
-		t.Rows = append(t.Rows, []screen.Cell{{Text: k.ID}, {Text: k.Name}, {Text: k.Role}, expires, {Text: cmp.Or(use, "-")}})
+		t.Rows = append(t.Rows, []screen.Cell{{Text: k.ID}, {Text: k.Name}, {Text: k.Role}, expires, {Text: usedText(k.Used, now)}, {Text: cmp.Or(use, "-")}})
 	}
 	return t
+}
+
+// usedText says how long ago a key was last used.
+func usedText(at *time.Time, now time.Time) string {
+	if at == nil {
+		return "never"
+	}
+	switch ago := now.Sub(*at); {
+	case ago < 2*time.Minute:
+		return "now"
+	case ago < time.Hour:
+		return fmt.Sprintf("%dm ago", int(ago.Minutes()))
+	case ago < 24*time.Hour:
+		return fmt.Sprintf("%dh ago", int(ago.Hours()))
+	default:
+		return fmt.Sprintf("%dd ago", int(ago.Hours())/24)
+	}
 }
 
 func (c *keysCommand) add(cmd *cobra.Command, args []string) error {

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/work"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/team/access"
 	"github.com/dragoman-mcp/dragoman/internal/team/store"
@@ -133,6 +134,27 @@ func (e *entry) follow(ctx context.Context, s *store.Store, inFile func() []stri
 		seats = inForce
 		if !wait(ctx, snapshot.Replaced(), next) {
 			return
+		}
+	}
+}
+
+// usesTogether is how long the uses of keys wait for further ones, to be written in one change.
+const usesTogether = 10 * time.Second
+
+// keepUses writes down when keys were last used, until ctx ends, and then what is left. While no key is used, it does
+// nothing.
+func (e *entry) keepUses(ctx context.Context) {
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-e.desk.Used():
+			_ = work.Sleep(ctx, usesTogether)
+		}
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		_, err := e.desk.KeepUses(last)
+		cancel()
+		if err != nil { // the next use is another attempt
+			e.log.Debug("when API keys were used could not be stored", "cause", err.Error())
 		}
 	}
 }

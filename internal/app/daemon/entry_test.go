@@ -446,3 +446,32 @@ func TestNewKeyAtOnce(t *testing.T) {
 		}
 	}
 }
+
+// TestWhenKeysWereUsed uses a key: the API says so at once, and another process when serve has ended.
+func TestWhenKeysWereUsed(t *testing.T) {
+	t.Parallel()
+	database := filepath.Join(t.TempDir(), "house", "dragoman.db")
+	c := snapshot()
+	c.Access.LoopbackKeys = true
+	r := serve(t, c, func(o *ServeOptions) { o.Database = database })
+	desk := deskAt(t, database)
+	root, _ := makeKey(t, desk, access.Wish{Name: "root", Project: "default", Role: identity.Admin})
+	ci, used := makeKey(t, desk, access.Wish{Name: "ci", Project: "default", Role: identity.Caller})
+	_, idle := makeKey(t, desk, access.Wish{Name: "idle", Project: "default", Role: identity.Caller})
+	soon(t, "the key counts", func() bool { return r.modern("/mcp", "1", "tools/list", "", "", ci...).status == 200 })
+	var all admin.APIKeys
+	if a := r.do(t.Context(), "GET", "/api/v1/keys", nil, root...); json.Unmarshal([]byte(a.body), &all) != nil || len(all.Keys) != 3 {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	for _, k := range all.Keys {
+		if (k.Used != nil) == (k.ID == idle) || k.Used != nil && time.Since(*k.Used) > 3*time.Minute {
+			t.Errorf("%s was used at %v", k.Name, k.Used)
+		}
+	}
+	if err := r.stop(); err != nil {
+		t.Fatal(err)
+	}
+	if uses := desk.Uses(t.Context()); uses[used].IsZero() || !uses[idle].IsZero() || len(uses) != 2 {
+		t.Errorf("after the end: %v", uses)
+	}
+}

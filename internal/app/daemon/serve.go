@@ -176,6 +176,7 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer cancel()
+	running.Go(func() { e.keepUses(ctx) })
 	running.Go(func() { e.follow(ctx, o.store, d.homes.InFile, d.runtime.Endpoints().EndSeat) })
 	if o.cert != nil {
 		running.Go(func() { followCertificate(ctx, o.cert, o.Config.TLS, plain) })

@@ -20,10 +20,11 @@ type Desk struct {
 	safe  *store.Safe
 	known atomic.Pointer[MACKey] // once it was needed; it never changes
 	then  func(context.Context)  // see Then; nil if nobody waits for changes
+	uses  *uses
 }
 
 // NewDesk returns a desk that keeps its keys in a safe.
-func NewDesk(s *store.Safe) *Desk { return &Desk{safe: s} }
+func NewDesk(s *store.Safe) *Desk { return &Desk{safe: s, uses: newUses()} }
 
 // Then makes the desk call f after each change, before whoever has made the change hears that it is done:
 // who gets a new key shall be able to use it at once. Then must be called before the desk is used.
@@ -279,6 +280,7 @@ func (d *Desk) Keys(ctx context.Context) (*Keys, error) {
 	}
 	keys := NewKeys(mac, list)
 	keys.forged, keys.from = forged, now
+	d.uses.watch(keys)
 	return keys, nil
 }
 

@@ -158,13 +158,15 @@ func (g *Gate) find(r *http.Request, c credential) (*identity.Principal, error) 
 			return g.holder(r, t, c)
 		}
 	}
-	x := g.keys.Load().find(c.text, time.Now())
+	keys, now := g.keys.Load(), time.Now()
+	x := keys.find(c.text, now)
 	switch {
 	case x == nil:
 		return nil, g.wrong(r, errWrongKey)
 	case g.people.Load().bars(&x.Key):
 		return nil, errNoRole // it is a right key, so nobody has guessed it
 	}
+	keys.note(x, now)
 	return &x.who, nil
 }
 

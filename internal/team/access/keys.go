@@ -35,6 +35,7 @@ type Keys struct {
 	byID   map[ID]*known
 	forged int             // see Forged
 	from   *store.Snapshot // see Desk.Keys; nil for keys of NewKeys
+	fresh  chan<- struct{} // see uses; nil for keys of NewKeys
 }
 
 // Forged returns how many rows of the database are no keys, because somebody else has written them.
@@ -43,6 +44,7 @@ func (k *Keys) Forged() int { return k.forged }
 type known struct {
 	Key
 	who identity.Principal
+	use *use // nil for keys of NewKeys
 }
 
 // NewKeys returns the keys of a list whose sums were made with mac.
@@ -54,7 +56,7 @@ func NewKeys(mac MACKey, list []Key) *Keys {
 		if x.Owner == "" {
 			who.Subject, who.Name = seat, x.Name
 		}
-		k.byID[x.ID] = &known{x, who}
+		k.byID[x.ID] = &known{Key: x, who: who}
 	}
 	return k
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"cmp"
+	"context"
 	"database/sql"
 	"errors"
 	"maps"
@@ -89,6 +90,48 @@ func (t *Tx) RevokeKey(id string) (bool, error) {
 	}
 	return true, t.did("revoked", keyKind, project+"/"+id)
 }
+
+// KeepUses notes when keys were last used, by their ids. It isn't a change of the keys: no snapshot has it, and so
+// nobody makes one because of it.
+func (s *Store) KeepUses(ctx context.Context, uses map[string]time.Time) error {
+	db := s.db.Load()
+	if db == nil || len(uses) == 0 {
+		return nil
+	}
+	return db.Write(ctx, func(t *sqldb.Tx) error {
+		for id, at := range uses { // another process may know of a later use
+			used := at.UTC().Format(usedFormat)
+			if err := t.Exec("UPDATE keys SET used = ? WHERE id = ? AND used < ?", used, id, used); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Uses returns when the keys that were ever used were last used, by their ids.
+func (s *Store) Uses(ctx context.Context) (map[string]time.Time, error) {
+	uses := map[string]time.Time{}
+	db := s.db.Load()
+	if db == nil {
+		return uses, nil
+	}
+	err := db.Read(ctx, func(t *sqldb.Tx) error {
+		clear(uses)
+		return t.Each(func(scan func(...any) error) error {
+			var id, used string
+			err := scan(&id, &used)
+			if err == nil {
+				uses[id], err = time.Parse(usedFormat, used)
+			}
+			return err
+		}, "SELECT id, used FROM keys WHERE used <> ''")
+	})
+	return uses, err
+}
+
+// usedFormat is a minute in UTC. The texts have the order of the times.
+const usedFormat = "2006-01-02T15:04Z"
 
 // revokeKeys removes the keys that have a value in a column, and returns their number.
 func (t *Tx) revokeKeys(column, value string) (int, error) {

@@ -78,3 +78,48 @@ func TestKeys(t *testing.T) {
 		has(rotated)
 	})
 }
+
+// TestUses notes when keys were used, in two stores. The later minute counts, a revoked key stays away, and nobody
+// makes a new snapshot because of it.
+func TestUses(t *testing.T) {
+	both(t, func(t *testing.T, o Options) {
+		s := open(t, o)
+		if uses, err := s.Uses(t.Context()); err != nil || len(uses) != 0 {
+			t.Errorf("without a database: %v %v", uses, err)
+		}
+		err := s.Write(t.Context(), "ada", func(t *Tx) error {
+			for _, id := range []string{"a", "b", "gone"} {
+				if err := t.AddKey(Key{ID: id, Project: "shop", Sum: []byte{1}, Role: identity.Caller}); err != nil {
+					return err
+				}
+			}
+			_, err := t.RevokeKey("gone")
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		other := open(t, o)
+		before, acts := other.Snapshot(), len(actsOf(t, s))
+		noon := time.Date(2026, 12, 1, 12, 0, 0, 0, time.UTC)
+		for _, c := range []struct {
+			by   *Store
+			uses map[string]time.Time
+		}{
+			{s, map[string]time.Time{"a": noon, "gone": noon}}, {other, map[string]time.Time{"a": noon.Add(-time.Minute)}}, {other, map[string]time.Time{"a": noon.Add(90 * time.Second)}}, {s, nil},
+		} {
+			if err := c.by.KeepUses(t.Context(), c.uses); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want := map[string]time.Time{"a": noon.Add(time.Minute)}
+		for name, x := range map[string]*Store{"here": s, "there": other, "anew": open(t, o)} {
+			if got, err := x.Uses(t.Context()); err != nil || !reflect.DeepEqual(got, want) {
+				t.Errorf("%s: %v %v, want %v", name, got, err, want)
+			}
+		}
+		if err := other.Refresh(t.Context()); err != nil || other.Snapshot() != before || len(actsOf(t, s)) != acts {
+			t.Errorf("a use has made a snapshot or an act (%v)", err)
+		}
+	})
+}
