@@ -59,7 +59,7 @@ var notRun = map[string]string{
 }
 
 // endless matches commands that run until they are stopped.
-var endless = regexp.MustCompile(`^dragoman (serve\b|run .*--listen|record .*://|fake .*--listen|doctor --client|logs.* -f|status.* --watch|calls.* -f)`)
+var endless = regexp.MustCompile(`^dragoman (serve\b|run .*--listen|record .*://|fake .*--listen|fake oauth ([^|]* )?[a-z-]+$|doctor --client|logs.* -f|status.* --watch|calls.* -f)`)
 
 // statuses are the expected exit codes, other than 0, of commands with these beginnings.
 var statuses = []struct {
