@@ -17,7 +17,7 @@ BENCH    ?= .
 TARGETS  := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
 .DEFAULT_GOAL := check
-.PHONY: check help build vet test lint race-short soak same-ids attack fuzz bench bench-diff bench-compare bench-access bench-pages conformance peers sweep clients clients-check browser dashboard remote wine cross tidy release release-try release-check clean matrix matrix-check bin/matrix.md screenshots examples
+.PHONY: check help build vet test lint race-short soak same-ids attack fuzz bench bench-diff bench-compare bench-access bench-pages conformance peers sweep clients clients-check issuers browser dashboard remote wine cross tidy release release-try release-check clean matrix matrix-check bin/matrix.md screenshots examples
 
 check: build vet lint race-short ## check a change: build, vet, lint, short race tests
 
@@ -120,6 +120,9 @@ clients: ## test clients from npm; writes their part of docs/compatibility.md
 
 clients-check: ## like clients, but fails if docs/compatibility.md differs
 	cd test && DRAGOMAN_CLIENTS=check go test -count=1 -timeout 8m ./clients/...
+
+issuers: ## sign in at authorization servers that others made (npm)
+	cd test && DRAGOMAN_ISSUERS=1 go test -count=1 -timeout 8m ./issuers
 
 browser: ## test the console in Chromium (Debian: apt-get install chromium; npm)
 	cd test && DRAGOMAN_BROWSER=1 go test -count=1 -timeout 8m ./browser/...

@@ -64,7 +64,7 @@ func signIn(ctx context.Context, dragoman, url string) (err error) {
 	}
 	c := &person{links: filepath.Join(home, "links")}
 	cmd := exec.Command(dragoman, "run", "--verbose", url)
-	cmd.Env = c.environ(home)
+	cmd.Env = tab.Home(home, tab.Script{Log: c.links})
 	cmd.Stderr = os.Stderr // the suite stores stderr with the checks of the scenario
 	session, err := c.client().Connect(ctx, &mcp.CommandTransport{Command: cmd, TerminateDuration: 3 * time.Second},
 		&mcp.ClientSessionOptions{ProtocolVersion: os.Getenv("MCP_CONFORMANCE_PROTOCOL_VERSION")})
@@ -137,19 +137,6 @@ func signInSettings(home, scenario, told string) (map[string]any, error) {
 
 // person uses the client: it opens links, and calls again when told to.
 type person struct{ links string }
-
-// environ returns the environment of a person with an empty home and a scripted browser.
-func (p *person) environ(home string) []string {
-	kept := slices.DeleteFunc(os.Environ(), func(v string) bool {
-		name, _, _ := strings.Cut(v, "=")
-		return strings.HasPrefix(name, "XDG_") || strings.HasPrefix(name, "DRAGOMAN_") || name == "NODE_OPTIONS" || name == "HOME" || name == "BROWSER"
-	})
-	return slices.Concat(kept, tab.Environ(tab.Script{Log: p.links}), []string{
-		"HOME=" + home, "DISPLAY=:0", // a display, so that nobody takes this for a machine without one
-		"XDG_CONFIG_HOME=" + filepath.Join(home, "config"), "XDG_DATA_HOME=" + filepath.Join(home, "data"),
-		"XDG_CACHE_HOME=" + filepath.Join(home, "cache"), "XDG_STATE_HOME=" + filepath.Join(home, "state"), "XDG_RUNTIME_DIR=" + home,
-	})
-}
 
 // client returns a client that shows links to its user.
 func (p *person) client() *mcp.Client {

@@ -22,6 +22,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -222,6 +223,21 @@ func Environ(s Script) []string {
 		panic(err) // a Script always has a JSON form
 	}
 	return []string{"BROWSER=" + self, scriptOf + "=" + string(b)}
+}
+
+// Home returns the environment of a user whose home is the folder dir and whose browser is [Environ]'s.
+// Nothing of the real user's configuration, data and display is left in it.
+func Home(dir string, s Script) []string {
+	kept := slices.DeleteFunc(os.Environ(), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return strings.HasPrefix(name, "XDG_") || strings.HasPrefix(name, "DRAGOMAN_") || strings.HasPrefix(name, "SSH_") ||
+			slices.Contains([]string{"HOME", "BROWSER", "NODE_OPTIONS", "WAYLAND_DISPLAY"}, name)
+	})
+	return slices.Concat(kept, Environ(s), []string{
+		"HOME=" + dir, "DISPLAY=:0", // without a display, a program would not open a browser
+		"XDG_CONFIG_HOME=" + filepath.Join(dir, "config"), "XDG_DATA_HOME=" + filepath.Join(dir, "data"),
+		"XDG_CACHE_HOME=" + filepath.Join(dir, "cache"), "XDG_STATE_HOME=" + filepath.Join(dir, "state"), "XDG_RUNTIME_DIR=" + dir,
+	})
 }
 
 // Main makes this process a browser and exits, if another program has started it as one. Call it
