@@ -13,6 +13,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/base/work"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/team/access"
+	"github.com/dragoman-mcp/dragoman/internal/team/egress"
+	"github.com/dragoman-mcp/dragoman/internal/team/issuers"
 	"github.com/dragoman-mcp/dragoman/internal/team/store"
 )
 
@@ -21,9 +23,13 @@ type entry struct {
 	gate   *access.Gate
 	desk   *access.Desk
 	roster *access.Roster
+	egress *egress.Client // makes the requests to issuers
 	log    *slog.Logger
-	turn   chan struct{} // a lock: contains one value while update runs
-	forged int           // the rows about people that others have written; has the lock turn
+
+	resources *access.Resources // see protect
+	issuers   *issuers.Set      // nil if no tokens of others count
+	turn      chan struct{}     // a lock: contains one value while update runs
+	forged    int               // the rows about people that others have written; has the lock turn
 }
 
 // Refused is the error of a Serve that would let in nobody, or everybody.
@@ -38,14 +44,15 @@ func (e *Refused) Error() string { return e.Text }
 // reach the address, its clients need keys, so somebody must have one, or come in by invitation and make one.
 func newEntry(ctx context.Context, o *ServeOptions, address string) (*entry, error) {
 	local := isLocal(address)
-	e := &entry{gate: access.NewGate(o.Open || local && !o.Config.Access.LoopbackKeys), desk: access.NewDesk(o.safe), log: o.Log, turn: make(chan struct{}, 1)}
+	e := &entry{gate: access.NewGate(o.Open || local && !o.Config.Access.LoopbackKeys), desk: access.NewDesk(o.safe), egress: egress.New(egress.Options{Allow: o.Config.Egress.Allow}), log: o.Log, turn: make(chan struct{}, 1)}
 	e.roster = access.NewRoster(e.desk, e.gate)
 	keys, err := e.update(ctx)
 	if err != nil {
 		return nil, err
 	}
 	e.desk.Then(func(ctx context.Context) { _, _ = e.update(ctx) }) // if that fails, follow tries again, and logs it
-	if seats, _ := keys.InForce(time.Now()); len(seats) == 0 && !e.roster.People().Any() && !local && !o.Open {
+	e.protect(o)
+	if seats, _ := keys.InForce(time.Now()); len(seats) == 0 && !e.roster.People().Any() && !e.others(o) && !local && !o.Open {
 		_, port, _ := net.SplitHostPort(address)
 		return nil, &Refused{
 			"other machines can reach " + strconv.Quote(address) + ", and nobody has an API key",

@@ -165,6 +165,7 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 	if err != nil {
 		return err
 	}
+	defer e.close()
 	d := newDaemon(o, e, isLocal(address))
 	d.log = plain
 	d.calls = telemetry.NewCallLog(d.events, plain, callLevel(o.LogCalls), d.clean)
@@ -326,6 +327,7 @@ type daemon struct {
 	admin       *admin.API
 	console     *console.Console
 	gate        *access.Gate
+	resources   *access.Resources
 	refusal     atomic.Pointer[admin.Refusal] // why the configuration file is refused; nil if the file is in use
 	own         *mcp.Own
 	reloads     chan chan<- reloaded // requests to apply the configuration file now
@@ -334,7 +336,7 @@ type daemon struct {
 
 // newDaemon creates a daemon. local is true if only this machine can reach the listener.
 func newDaemon(o ServeOptions, e *entry, local bool) *daemon {
-	d := &daemon{opts: o, local: local, log: o.Log, events: o.Events, metrics: telemetry.NewMetrics(), own: &mcp.Own{}, reloads: make(chan chan<- reloaded), gate: e.gate}
+	d := &daemon{opts: o, local: local, log: o.Log, events: o.Events, metrics: telemetry.NewMetrics(), own: &mcp.Own{}, reloads: make(chan chan<- reloaded), gate: e.gate, resources: e.resources}
 	if o.recent == nil {
 		o.recent = logring.New()
 	}
@@ -356,6 +358,7 @@ func newDaemon(o ServeOptions, e *entry, local bool) *daemon {
 	}
 	d.guard = httpdoor.NewGuard(hosts, origins, nil)
 	d.guard.LogTo(o.Log)
+	d.guard.Public(func(r *http.Request) bool { return d.resources.IsDocument(r.URL.Path) })
 	d.recorded = calls.New(calls.Options{Record: o.Config.Record.On(local)})
 	kept := d.recorded
 	if o.noCalls {
@@ -704,6 +707,7 @@ func (d *daemon) handler() http.Handler {
 	others.Handle("/metrics", d.forViewers(d.metrics.Handler()))
 	mux := http.NewServeMux()
 	d.runtime.Routes(mux)
+	d.resources.Register(mux)
 	mux.Handle("/api/", others) // the API refuses the methods that a path doesn't have by itself
 	mux.Handle("/", d.guard.Usual(others))
 	return d.guard.Wrap(underPrefix(d.opts.Config.PublicPath(), mux))

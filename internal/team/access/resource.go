@@ -81,8 +81,11 @@ func (r *Resources) Prefix() string { return r.public.Prefix }
 // IsDocument reports whether a path is, or may be, that of a document. It may begin with the path of the public
 // URL.
 func (r *Resources) IsDocument(path string) bool {
+	if !r.On() {
+		return false
+	}
 	rest, ok := strings.CutPrefix(strings.TrimPrefix(path, r.Prefix()), wellKnown)
-	return r.On() && ok && (rest == "" || rest[0] == '/')
+	return ok && (rest == "" || rest[0] == '/')
 }
 
 // Register makes a mux serve the documents, if OAuth is on.

@@ -11,5 +11,5 @@
 //
 // An issuer's keys are kept as long as its answer allows, and are fetched again when a token names one that we
 // don't have, once a minute at most. When the issuer is down, the last ones serve for a day. Requests to issuers
-// go through a [Doer], which decides how far they may reach.
+// go through an oauth.Doer, which decides how far they may reach.
 package issuers

@@ -18,6 +18,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/secret"
+	"github.com/dragoman-mcp/dragoman/internal/team/signin/oauth"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
 
@@ -50,27 +51,12 @@ type Grant struct {
 	Role    identity.Role
 }
 
-// Metadata is what an issuer publishes, as far as tokens need it.
-type Metadata struct{ Keys, Introspect string }
-
-// Answer is the complete answer to a request.
-type Answer struct {
-	Status int
-	Header http.Header
-	Body   []byte
-}
-
-// Doer sends a request and reads the whole answer.
-type Doer interface {
-	Do(ctx context.Context, r *http.Request) (*Answer, error)
-}
-
 // Options are the options of New.
 type Options struct {
 	Issuers []Issuer
 	// Reach returns what makes the requests to an issuer, and Find reads the issuer's metadata.
-	Reach func(ctx context.Context, issuer string) (Doer, error)
-	Find  func(ctx context.Context, d Doer, issuer string) (Metadata, error)
+	Reach func(ctx context.Context, issuer string) (oauth.Doer, error)
+	Find  func(ctx context.Context, d oauth.Doer, issuer string) (*oauth.Issuer, error)
 	Log   *slog.Logger
 }
 
@@ -182,7 +168,7 @@ func (s *Set) Principal(ctx context.Context, inHeader, text string, at httpdoor.
 	}
 	hash := sumOf(text)
 	b := s.known.get(hash, time.Now())
-	if b == nil {
+	if b == nil || b.header != inHeader {
 		var err error
 		if b, err = s.check(ctx, inHeader, text); err != nil {
 			return nil, err
@@ -191,8 +177,6 @@ func (s *Set) Principal(ctx context.Context, inHeader, text string, at httpdoor.
 		s.known.put(hash, b)
 	}
 	switch {
-	case b.header != inHeader:
-		return nil, errMalformed
 	case !b.places.cover(at):
 		return nil, errAudience
 	case b.short != nil:

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/team/signin/oauth"
 )
 
 // reach makes the requests to an issuer.
@@ -18,12 +20,12 @@ type reach struct {
 	o      *Options
 
 	mu    sync.Mutex
-	found Metadata // the last that was found
+	found *oauth.Issuer // the last metadata that were found; nil before
 }
 
 // fetchKeys fetches the keys of the issuer, and says how long they may be kept.
 func (r *reach) fetchKeys(ctx context.Context) ([]key, time.Duration, error) {
-	d, at, err := r.find(ctx, r.keys, func(m Metadata) string { return m.Keys }, "jwks_uri")
+	d, at, err := r.find(ctx, r.keys, func(m *oauth.Issuer) string { return m.Keys }, "jwks_uri")
 	if err != nil {
 		return nil, 0, err
 	}
@@ -45,7 +47,7 @@ func (r *reach) fetchKeys(ctx context.Context) ([]key, time.Duration, error) {
 
 // find returns what makes requests, and the URL of a kind, which is the configured one if there is one. name is
 // what the metadata calls it. Metadata that can't be read now are those of the last time.
-func (r *reach) find(ctx context.Context, configured string, of func(Metadata) string, name string) (Doer, string, error) {
+func (r *reach) find(ctx context.Context, configured string, of func(*oauth.Issuer) string, name string) (oauth.Doer, string, error) {
 	d, err := r.o.Reach(ctx, r.issuer)
 	if err != nil || configured != "" {
 		return d, configured, err
@@ -55,7 +57,7 @@ func (r *reach) find(ctx context.Context, configured string, of func(Metadata) s
 		r.mu.Lock()
 		m = r.found
 		r.mu.Unlock()
-		if of(m) == "" {
+		if m == nil || of(m) == "" {
 			return nil, "", err
 		}
 		return d, of(m), nil
@@ -97,9 +99,12 @@ func (r *reach) ask(ctx context.Context, who Client, token string) ([]byte, erro
 
 // endpoint returns where the issuer answers questions about tokens. Metadata are read once; they hardly change,
 // and each opaque token needs them.
-func (r *reach) endpoint(ctx context.Context) (Doer, string, error) {
+func (r *reach) endpoint(ctx context.Context) (oauth.Doer, string, error) {
 	r.mu.Lock()
-	at := r.found.Introspect
+	at := ""
+	if r.found != nil {
+		at = r.found.Introspect
+	}
 	r.mu.Unlock()
-	return r.find(ctx, at, func(m Metadata) string { return m.Introspect }, "introspection_endpoint")
+	return r.find(ctx, at, func(m *oauth.Issuer) string { return m.Introspect }, "introspection_endpoint")
 }

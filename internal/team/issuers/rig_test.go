@@ -24,6 +24,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/secret"
+	"github.com/dragoman-mcp/dragoman/internal/team/signin/oauth"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
 
@@ -41,7 +42,7 @@ var pairs = sync.OnceValue(func() map[string]crypto.Signer {
 	return all
 })
 
-// idp is an issuer of the tests. It's a Doer.
+// idp is an issuer of the tests. It's an oauth.Doer.
 type idp struct {
 	mu       sync.Mutex
 	kids     []string
@@ -53,7 +54,7 @@ type idp struct {
 	asked    int                       // about tokens
 	opaque   map[string]map[string]any // what it says of tokens
 	hold     chan struct{}             // if it isn't nil, answers wait until it is closed
-	metadata Metadata
+	metadata oauth.Issuer
 }
 
 const issuerURL = "https://id.example.com"
@@ -61,11 +62,11 @@ const issuerURL = "https://id.example.com"
 func newIDP() *idp {
 	return &idp{
 		kids: []string{"rsa", "rsa-pss", "short", "p256", "p384", "p521", "ed"}, only: map[string]string{"rsa-pss": "PS256"}, use: map[string]string{},
-		metadata: Metadata{Keys: issuerURL + "/keys", Introspect: issuerURL + "/introspect"}, opaque: map[string]map[string]any{},
+		metadata: oauth.Issuer{Keys: issuerURL + "/keys", Introspect: issuerURL + "/introspect"}, opaque: map[string]map[string]any{},
 	}
 }
 
-func (p *idp) Do(ctx context.Context, r *http.Request) (*Answer, error) {
+func (p *idp) Do(ctx context.Context, r *http.Request) (*oauth.Answer, error) {
 	p.mu.Lock()
 	hold := p.hold
 	p.mu.Unlock()
@@ -89,14 +90,14 @@ func (p *idp) Do(ctx context.Context, r *http.Request) (*Answer, error) {
 		body, _ := io.ReadAll(r.Body)
 		form, _ := url.ParseQuery(string(body))
 		if id, password, _ := r.BasicAuth(); id != "dragoman" || password != "its+secret" {
-			return &Answer{Status: 401}, nil
+			return &oauth.Answer{Status: 401}, nil
 		}
 		says := p.opaque[form.Get("token")]
 		if says == nil {
 			says = map[string]any{"active": false}
 		}
 		b, _ := json.Marshal(says)
-		return &Answer{Status: 200, Body: b}, nil
+		return &oauth.Answer{Status: 200, Body: b}, nil
 	}
 	var set jose.JSONWebKeySet
 	for _, kid := range p.kids {
@@ -104,7 +105,7 @@ func (p *idp) Do(ctx context.Context, r *http.Request) (*Answer, error) {
 	}
 	b, _ := json.Marshal(set)
 	b = append([]byte(`{"keys":[{"kty":"OKP","crv":"X9","x":"AA"},{"kty":"oct","kid":"hmac","k":"c2VjcmV0"},`), b[len(`{"keys":[`):]...)
-	return &Answer{Status: 200, Body: b, Header: http.Header{"Cache-Control": {p.cache}}}, nil
+	return &oauth.Answer{Status: 200, Body: b, Header: http.Header{"Cache-Control": {p.cache}}}, nil
 }
 
 func (p *idp) set(f func()) {
@@ -130,14 +131,14 @@ func setOf(t testing.TB, p *idp, change ...func(*Issuer)) *Set {
 	}
 	s := New(Options{
 		Issuers: []Issuer{x},
-		Reach:   func(context.Context, string) (Doer, error) { return p, nil },
-		Find: func(context.Context, Doer, string) (Metadata, error) {
+		Reach:   func(context.Context, string) (oauth.Doer, error) { return p, nil },
+		Find: func(context.Context, oauth.Doer, string) (*oauth.Issuer, error) {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			if p.down {
-				return Metadata{}, errors.New("down")
+				return nil, errors.New("down")
 			}
-			return p.metadata, nil
+			return &p.metadata, nil
 		},
 	})
 	t.Cleanup(s.Close)
