@@ -12,12 +12,13 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/team/store"
 	"github.com/dragoman-mcp/dragoman/internal/team/vault"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/idptest"
 )
 
 // settings returns the table: one row for each key of package config.
 func settings() map[string]setting {
 	all := map[string]setting{}
-	for _, rows := range []map[string]setting{serveSettings(), limitSettings(), entrySettings(), serverSettings(), dialectSettings(), projectSettings()} {
+	for _, rows := range []map[string]setting{serveSettings(), accessSettings(), limitSettings(), entrySettings(), serverSettings(), dialectSettings(), projectSettings()} {
 		for key, row := range rows {
 			all[key] = row
 		}
@@ -58,6 +59,60 @@ func projectSettings() map[string]setting {
 	}
 }
 
+// accessSettings has the rows for who may come in.
+func accessSettings() map[string]setting {
+	const roles = `roles: {claim: groups, map: {users: caller}}`
+	issuer := func(body string, effect func(s *stage)) setting {
+		return setting{ours: `access: {loopback: keys, issuers: [{` + body + `}]}`, effect: effect}
+	}
+	with := func(s *stage, token string) string {
+		return s.post("/mcp", "{", "Authorization", "Bearer "+token)
+	}
+	own := func(s *stage) string { return s.base + "/mcp" }
+	return map[string]setting{
+		"dragoman.access.issuers.issuer": issuer(`issuer: "@IDP@", `+roles, func(s *stage) {
+			s.wants(with(s, s.idp.Token(own(s))), "400 ")
+			s.wants(with(s, s.idp.Token(own(s), idptest.Claims{"iss": "http://127.0.0.1:1"})), "401 ", "an issuer that is not accepted")
+		}),
+		"dragoman.access.issuers.audience": issuer(`issuer: "@IDP@", audience: [api://x], `+roles, func(s *stage) {
+			s.wants(with(s, s.idp.Token("api://x")), "400 ")
+			s.wants(with(s, s.idp.Token("api://y")), "401 ", "another audience")
+			play(s.T, issuer(`issuer: "@IDP@", audience: {claim: client_id, values: [a-client]}, `+roles, func(s *stage) {
+				s.wants(with(s, s.idp.Token("", idptest.Claims{"aud": nil})), "400 ")
+				s.wants(with(s, s.idp.Token("", idptest.Claims{"aud": nil, "client_id": "b"})), "401 ")
+			}))
+		}),
+		"dragoman.access.issuers.scopes": issuer(`issuer: "@IDP@", scopes: [the-scope], `+roles, func(s *stage) {
+			s.wants(s.get("/.well-known/oauth-protected-resource/mcp"), `"scopes_supported":["the-scope"]`)
+			s.wants(with(s, s.idp.Token(own(s), idptest.Claims{"scope": "other"})), "403 ")
+		}),
+		"dragoman.access.issuers.header": issuer(`issuer: "@IDP@", header: x-assertion, `+roles, func(s *stage) {
+			s.wants(s.post("/mcp", "{", "X-Assertion", s.idp.Token(own(s))), "400 ")
+			s.wants(with(s, s.idp.Token(own(s))), "401 ")
+		}),
+		"dragoman.access.issuers.keys": issuer(`issuer: "http://127.0.0.1:1", keys: "@IDP@/keys", `+roles, func(s *stage) {
+			s.wants(with(s, s.idp.Token(own(s), idptest.Claims{"iss": "http://127.0.0.1:1"})), "400 ")
+		}),
+		"dragoman.access.issuers.roles.claim": issuer(`issuer: "@IDP@", roles: {claim: realm_access.roles, map: {users: caller}}`, func(s *stage) {
+			s.wants(with(s, s.idp.Token(own(s))), "404 ")
+			s.wants(with(s, s.idp.Token(own(s), idptest.Claims{"realm_access": idptest.Claims{"roles": []string{"users"}}})), "400 ")
+		}),
+		"dragoman.access.issuers.roles.map": issuer(`issuer: "@IDP@", roles: {claim: groups, map: {staff: [caller, default/viewer]}}`, func(s *stage) {
+			staff := idptest.Claims{"groups": []string{"staff"}}
+			s.wants(with(s, s.idp.Token(own(s))), "404 ")
+			s.wants(with(s, s.idp.Token(own(s), staff)), "400 ")
+		}),
+		"dragoman.access.issuers.introspect.clientID": issuer(`issuer: "@IDP@", introspect: {clientID: dragoman, clientSecret: the client's secret}, `+roles, func(s *stage) {
+			s.wants(with(s, "good-"+own(s)), "400 ")
+			s.wants(with(s, "bad-"+own(s)), "401 ")
+		}),
+		"dragoman.access.issuers.introspect.clientSecret": issuer(`issuer: "@IDP@", introspect: {clientID: dragoman, clientSecret: wrong}, `+roles, func(s *stage) {
+			s.wants(with(s, "good-"+own(s)), "503 ")
+			s.wants(s.log.String(), "check introspect.clientID and clientSecret")
+		}),
+	}
+}
+
 func serveSettings() map[string]setting {
 	port := freePort()
 	own := func(source string) string { return `server: {instructions: {` + source + `}}` }
@@ -76,7 +131,7 @@ func serveSettings() map[string]setting {
 				play(s.T, setting{whole: `{mcpServers: {}, dragoman: {listen: "0.0.0.0:0"}}`, fails: "nobody has an API key"})
 			},
 		},
-		"dragoman.access": {
+		"dragoman.access.loopback": {
 			ours:   `access: {loopback: keys}`,
 			effect: func(s *stage) { s.wants(s.post("/mcp", "{"), "401 ", "needs an API key") },
 		},

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/idptest"
 )
 
 // setting is a row of the table: a setting of the configuration file and its visible
@@ -46,6 +47,7 @@ type stage struct {
 	dir   string
 	notes string // the path of the file to which the server writes its input
 	web   *httptest.Server
+	idp   *idptest.Provider
 
 	mu   sync.Mutex
 	seen []string // the requests to the HTTP server
@@ -202,6 +204,7 @@ func play(t *testing.T, row setting) {
 		s.seen = append(s.seen, fmt.Sprint(r.Method, " ", r.URL.Path, " ", r.Header, " ", body))
 	}))
 	defer s.web.Close()
+	s.idp = idptest.New(t)
 	secure := httptest.NewTLSServer(s.web.Config.Handler)
 	defer secure.Close()
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: secure.Certificate().Raw})
@@ -216,7 +219,7 @@ func play(t *testing.T, row setting) {
 		text = `{mcpServers: {a: {command: settings-peer, env: {PEER_NOTES: "` + s.notes + `", PATH: "${PATH}", ` + row.env + `}, ` + row.entry + `}}, ` +
 			`dragoman: {listen: "127.0.0.1:0", servers: {a: {` + row.own + `}}, ` + row.ours + `}}`
 	}
-	text = strings.NewReplacer("@WEB@", s.web.URL, "@TLS@", secure.URL, "@NOTES@", s.notes).Replace(text)
+	text = strings.NewReplacer("@WEB@", s.web.URL, "@TLS@", secure.URL, "@IDP@", s.idp.URL, "@NOTES@", s.notes).Replace(text)
 	file := filepath.Join(dir, "dragoman.yaml")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)

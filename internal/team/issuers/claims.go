@@ -30,8 +30,8 @@ type header struct {
 
 // readHeader reads the header of a JWT: the first of its parts, decoded.
 func readHeader(b []byte) (header, bool) {
-	var raw map[string]json.RawMessage
-	if err := json.Unmarshal(b, &raw); err != nil || raw == nil {
+	raw, ok := readObject(b)
+	if !ok {
 		return header{}, false
 	}
 	c := claims{raw: raw}
@@ -50,6 +50,11 @@ func readHeader(b []byte) (header, bool) {
 	return header{}, false
 }
 
+// readObject reads a JSON object.
+func readObject(b []byte) (raw map[string]json.RawMessage, ok bool) {
+	return raw, json.Unmarshal(b, &raw) == nil && raw != nil
+}
+
 // claims are what an issuer says of a token, in the JWT or in the answer to a question about it.
 type claims struct {
 	raw             map[string]json.RawMessage
@@ -61,10 +66,11 @@ type claims struct {
 
 // readClaims reads claims. It doesn't judge them, but refuses those that it can't read.
 func readClaims(b []byte) (*claims, bool) {
-	c := &claims{}
-	if err := json.Unmarshal(b, &c.raw); err != nil || c.raw == nil {
+	raw, ok := readObject(b)
+	if !ok {
 		return nil, false
 	}
+	c := &claims{raw: raw}
 	c.issuer, c.subject, c.audience = c.text("iss"), c.text("sub"), c.texts("aud")
 	for name, into := range map[string]*time.Time{"exp": &c.expires, "nbf": &c.before, "iat": &c.issued} {
 		if raw, ok := c.raw[name]; ok && !moment(raw, into) {

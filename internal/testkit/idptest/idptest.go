@@ -18,6 +18,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -52,6 +53,7 @@ func New(t testing.TB) *Provider {
 	mux.HandleFunc("GET /keys", p.keys)
 	mux.HandleFunc("GET /authorize", p.authorize)
 	mux.HandleFunc("POST /token", p.token)
+	mux.HandleFunc("POST /introspect", p.introspect)
 	s := httptest.NewServer(mux)
 	t.Cleanup(s.Close)
 	p.URL = s.URL
@@ -114,6 +116,7 @@ func answer(w http.ResponseWriter, status int, v any) {
 func (p *Provider) metadata(w http.ResponseWriter, _ *http.Request) {
 	answer(w, 200, Claims{
 		"issuer": p.URL, "jwks_uri": p.URL + "/keys", "authorization_endpoint": p.URL + "/authorize", "token_endpoint": p.URL + "/token",
+		"introspection_endpoint":   p.URL + "/introspect",
 		"response_types_supported": []string{"code"}, "code_challenge_methods_supported": []string{"S256"},
 		"authorization_response_iss_parameter_supported": true, "id_token_signing_alg_values_supported": []string{"ES256"},
 	})
@@ -140,6 +143,16 @@ func (p *Provider) authorize(w http.ResponseWriter, r *http.Request) {
 	p.mu.Unlock()
 	to.RawQuery = url.Values{"code": {code}, "state": q["state"], "iss": {p.URL}}.Encode()
 	http.Redirect(w, r, to.String(), http.StatusFound)
+}
+
+// introspect says of each token that is no JWT that it is Ada's, if it begins with good-; what follows is its audience.
+func (p *Provider) introspect(w http.ResponseWriter, r *http.Request) {
+	if id, secret, _ := r.BasicAuth(); id != p.ClientID || secret != url.QueryEscape(p.Secret) {
+		answer(w, 401, Claims{"error": "invalid_client"})
+		return
+	}
+	aud, good := strings.CutPrefix(r.FormValue("token"), "good-")
+	answer(w, 200, Claims{"active": good, "iss": p.URL, "sub": "ada", "aud": aud, "client_id": "a-client", "groups": []string{"users"}})
 }
 
 func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
