@@ -214,7 +214,7 @@ func (d *Desk) mac(ctx context.Context, actor string) (k MACKey, err error) {
 	}
 	value, ok, err := d.safe.OfHouse(ctx, macName)
 	if err == nil && !ok {
-		if now := d.safe.Store().Snapshot(); len(now.Keys())+len(now.People())+len(now.Projects()) > 0 {
+		if now := d.safe.Store().Snapshot(); len(now.Keys())+len(now.People())+len(now.Projects())+len(now.Grants()) > 0 {
 			return MACKey{}, errNoMAC
 		}
 		x := NewSecret()

@@ -164,7 +164,7 @@ func TestTA08WrittenIntoTheDatabase(t *testing.T) {
 			want, forged = 200, 0
 		}
 		for _, text := range []string{eves, before} {
-			id, secret, _ := parse(text)
+			id, secret, _ := parse(mark, text)
 			if k.ID != id.String() {
 				other, _ := ParseID(k.ID)
 				text = Text(other, secret)

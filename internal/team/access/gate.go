@@ -1,7 +1,6 @@
 package access
 
 import (
-	"bytes"
 	"crypto/subtle"
 	"net/http"
 	"strconv"
@@ -21,6 +20,8 @@ type Gate struct {
 	// people are those in force; see Roster.Refresh.
 	people atomic.Pointer[People]
 	tries  *tries
+	// grants are those of our authorization server; nil if there is none. See NewLedger.
+	grants atomic.Pointer[Grants]
 
 	kinds      []kind      // see Accept
 	assertions []assertion // the same
@@ -184,7 +185,7 @@ func (g *Gate) wrong(r *http.Request, why *httpdoor.Denied) error {
 // hasKey reports whether a query contains a key, encoded or not. The query needn't be well formed: a log
 // keeps it in any case.
 func hasKey(query string) bool {
-	if strings.Contains(query, mark) {
+	if hasMark(query) {
 		return true
 	}
 	if !strings.Contains(query, "%") {
@@ -200,5 +201,9 @@ func hasKey(query string) bool {
 		}
 		plain = append(plain, query[i])
 	}
-	return bytes.Contains(plain, []byte(mark))
+	return hasMark(string(plain))
+}
+
+func hasMark(text string) bool {
+	return strings.Contains(text, mark) || strings.Contains(text, accessMark) || strings.Contains(text, refreshMark)
 }

@@ -84,7 +84,7 @@ func TestGate(t *testing.T) {
 		{"a row of somebody else", func(r *rig) []string { return []string{"X-API-Key", r.foreign} }, 401, 401},
 		{"unknown", func(*rig) []string { return []string{"X-API-Key", Text(NewID(), NewSecret())} }, 401, 401},
 		{"another secret", func(r *rig) []string {
-			id, _, _ := parse(r.good)
+			id, _, _ := parse(mark, r.good)
 			return []string{"X-API-Key", Text(id, NewSecret())}
 		}, 401, 401},
 		{"cut", func(r *rig) []string { return []string{"X-API-Key", r.good[:60]} }, 401, 401},

@@ -65,7 +65,10 @@ func NewSecret() (s Secret) {
 }
 
 // Text returns the key with an id and a secret, as clients send it.
-func Text(id ID, s Secret) string {
+func Text(id ID, s Secret) string { return textOf(mark, id, s) }
+
+// textOf returns the key, or the token that begins with another mark.
+func textOf(mark string, id ID, s Secret) string {
 	b := make([]byte, 0, totalSize)
 	b = append(b, mark...)
 	b = append(b, id[:]...)
@@ -90,16 +93,16 @@ func sumOf[T string | []byte](text T) (sum [sumSize]byte) {
 
 // IsKey reports whether a text is an API key without typing errors, whoever may know it.
 func IsKey(s string) bool {
-	_, _, ok := parse(s)
+	_, _, ok := parse(mark, s)
 	return ok
 }
 
 // looksLikeKey reports whether a text is meant to be a key.
 func looksLikeKey(s string) bool { return strings.HasPrefix(s, mark) }
 
-// parse returns the parts of a key. It returns false for everything that Text doesn't return.
-func parse(s string) (id ID, secret Secret, ok bool) {
-	if len(s) != totalSize || !looksLikeKey(s) || s[secretAt-1] != '_' || s[sumAt-1] != '_' {
+// parse returns the parts of what begins with a mark. It returns false for everything that textOf doesn't return.
+func parse(mark, s string) (id ID, secret Secret, ok bool) {
+	if len(s) != totalSize || !strings.HasPrefix(s, mark) || s[secretAt-1] != '_' || s[sumAt-1] != '_' {
 		return ID{}, Secret{}, false
 	}
 	if id, ok = ParseID(s[len(mark) : secretAt-1]); !ok {

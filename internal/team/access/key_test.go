@@ -15,12 +15,12 @@ import (
 func TestText(t *testing.T) {
 	id, secret := NewID(), NewSecret()
 	text := Text(id, secret)
-	if gotID, gotSecret, ok := parse(text); !ok || gotID != id || gotSecret != secret {
+	if gotID, gotSecret, ok := parse(mark, text); !ok || gotID != id || gotSecret != secret {
 		t.Fatalf("%s is read as %s, %t", text, gotID, ok)
 	}
 	wrong := func(s string) {
 		t.Helper()
-		if _, _, ok := parse(s); ok && s != text {
+		if _, _, ok := parse(mark, s); ok && s != text {
 			t.Errorf("%s is accepted beside %s", s, text)
 		}
 	}
@@ -89,7 +89,7 @@ func FuzzParse(f *testing.F) {
 	f.Add(Text(ID([]byte("0123456789ab")), Secret{1, 2, 3}))
 	f.Add("drgk_0123456789ab_")
 	f.Fuzz(func(t *testing.T, s string) {
-		if id, secret, ok := parse(s); ok && Text(id, secret) != s {
+		if id, secret, ok := parse(mark, s); ok && Text(id, secret) != s {
 			t.Errorf("%q is %s", s, Text(id, secret))
 		}
 	})

@@ -77,7 +77,7 @@ var nobody known
 
 // find returns the key of a text, or nil if the text is not that of a key in force.
 func (k *Keys) find(text string, now time.Time) *known {
-	id, secret, ok := parse(text)
+	id, secret, ok := parse(mark, text)
 	if !ok {
 		return nil
 	}

@@ -1,6 +1,7 @@
 package access
 
 import (
+	"strings"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
@@ -31,8 +32,18 @@ func (g *Gate) Roles(who *identity.Principal, project string) []identity.Role {
 	return nil
 }
 
-// Seats returns the seats of the keys that let somebody in now, and when the first of them expires, which is
-// zero if none will.
+// inProject separates a seat and a project in what Seats returns.
+const inProject = " in "
+
+// SeatOf returns the seat that a text of Seats is about.
+func SeatOf(text string) string {
+	seat, _, _ := strings.Cut(text, inProject)
+	return seat
+}
+
+// Seats returns the seats of the keys and grants that let somebody in now, and when the first of them expires,
+// which is zero if none will. Each grant has a further text for each project that its person may use, so that
+// its seat ends when one of them is gone; see SeatOf.
 func (g *Gate) Seats(now time.Time) (seats map[string]bool, next time.Time) {
 	k, p := g.keys.Load(), g.people.Load()
 	seats, next = k.InForce(now)
@@ -41,5 +52,6 @@ func (g *Gate) Seats(now time.Time) (seats map[string]bool, next time.Time) {
 			delete(seats, x.who.Seat)
 		}
 	}
+	next = g.grants.Load().addSeats(seats, next, now, p, g.own != "")
 	return seats, next
 }

@@ -53,7 +53,8 @@ var inner = map[string][][]string{
 	"internal/team": {
 		{"internal/team/egress", "internal/team/sqldb", "internal/team/vault"},
 		{"internal/team/signin/oauth", "internal/team/store"},
-		{"internal/team/access", "internal/team/authserver", "internal/team/cluster", "internal/team/issuers", "internal/team/signin"},
+		{"internal/team/access", "internal/team/cluster", "internal/team/issuers", "internal/team/signin"},
+		{"internal/team/authserver"},
 	},
 	"internal/server": {
 		{"internal/server/lines", "internal/server/requirements/store", "internal/server/tools"},
