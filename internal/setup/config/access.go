@@ -15,7 +15,8 @@ import (
 type Access struct {
 	LoopbackKeys bool     // clients on this machine need an API key or a token, too
 	Issuers      []Issuer // whose tokens count
-	Login        *Login   // where people sign in to the console; nil if they need an invitation
+	Own          OwnSignIn
+	Login        *Login // where people sign in to the console; nil if they need an invitation
 }
 
 // Issuer is an issuer of access tokens; see issuers.Issuer.
@@ -81,6 +82,7 @@ func (c *compiler) readAccess(o *object, s *Snapshot) {
 			c.warning(n, o.at("issuers"), "has no effect, because everybody is let in at "+s.Listen, hint)
 		}
 	}
+	c.readOwnSignIn(o, s)
 	c.readLogin(o, s)
 	o.done()
 }
@@ -229,13 +231,14 @@ func (c *compiler) readLogin(o *object, s *Snapshot) {
 
 // access prints who may come in.
 func (p *printer) access(a *Access) {
-	if !a.LoopbackKeys && len(a.Issuers) == 0 && a.Login == nil {
+	if !a.LoopbackKeys && len(a.Issuers) == 0 && a.Login == nil && !a.Own.any() {
 		return
 	}
 	p.line(1, "access:")
 	if a.LoopbackKeys {
 		p.text(2, "loopback", "keys")
 	}
+	p.ownSignIn(&a.Own)
 	if len(a.Issuers) > 0 {
 		p.line(2, "issuers:")
 	}

@@ -15,7 +15,7 @@ dragoman:
   names: {}
   vault: {}
   tls: {}
-  access: {issuers: [{roles: {}, introspect: {}}], people: {}, oidc: {roles: {}}}
+  access: {issuers: [{roles: {}, introspect: {}}], people: {}, oidc: {roles: {}}, clients: {}}
   limits: {}
   log: {}
   telemetry: {traces: {headers: {}}}
