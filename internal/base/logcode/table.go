@@ -57,6 +57,8 @@ var table = []Entry{
 	// Issuers of access tokens.
 	{"issuer_keys_missing", "the keys of an issuer cannot be fetched", "The keys with which the tokens of the `issuer` are checked can't be fetched, for the `cause`. The last ones serve for a day."},
 	{"issuer_keys_found", "the keys of an issuer can be fetched again", "They can be fetched again."},
+	{"grant_replayed", "a code or a refresh token was used again, so what came of it was revoked", "A client has sent a code or a refresh token that had been used already, so somebody else may have it. What came of it was revoked, and the `client` has to sign in again."},
+	{"signin_unstored", "the authorization server cannot use the database", "Nobody can sign a client in, because the database can't be used, for the `cause`."},
 	{"issuer_silent", "an issuer cannot be asked about tokens", "The `issuer` can't be asked about an opaque token, for the `cause`. Clients with such tokens get 503 meanwhile."},
 	{"issuer_answers", "an issuer can be asked about tokens again", "It answers again."},
 
@@ -131,7 +133,7 @@ var table = []Entry{
 	// Messages about the whole process.
 	{"open_to_network", "other machines can use every tool without credentials", "Other machines can reach the address that we listen on, and clients need no credentials."},
 	{"keys_unreadable", "the API keys could not be read, so nobody can come in with one", "The [API keys](access.md) of the store can't be used, so clients with one are refused. `cause` says why."},
-	{"people_forged", "the database has people or roles that dragoman hasn't made", "Somebody else has written or changed that many rows about [people](access.md#people), their roles, invitations or sessions. They count for nothing. If it wasn't you, change the database's password, and look at `dragoman people`."},
+	{"people_forged", "the database has people, roles or grants that dragoman hasn't made", "Somebody else has written or changed that many rows about [people](access.md#people), their roles, invitations or sessions. They count for nothing. If it wasn't you, change the database's password, and look at `dragoman people`."},
 	{"keys_forged", "the database has API keys that dragoman hasn't made", "Somebody else has written or changed that many rows of [API keys](access.md). They open nothing. If it wasn't you, change the database's password; revoke the keys and make new ones."},
 	{"out_of_files", "no free file descriptors: servers cannot be started or connected to; raise the limit of open files (ulimit -n)", "There are no free file descriptors."},
 	{"out_of_files", "no free file descriptors: new connections wait; raise the limit of open files (ulimit -n)", ""},

@@ -112,9 +112,6 @@ type Grants struct {
 	forged int
 }
 
-// Forged returns how many grants somebody else has written into the database.
-func (g *Grants) Forged() int { return g.forged }
-
 // allowed is a grant with its access tokens.
 type allowed struct {
 	row    store.Grant
@@ -130,6 +127,9 @@ type allowed struct {
 var nothingAllowed allowed
 
 const grantSeat = "t:"
+
+// IsGrant reports whether a seat is that of a grant.
+func IsGrant(seat string) bool { return strings.HasPrefix(seat, grantSeat) }
 
 // newGrants returns the tokens of a snapshot. What hasn't changed since the tokens before is taken from there.
 func newGrants(m *grantMACs, rows []store.Grant, name func(subject string) string, before *Grants) *Grants {

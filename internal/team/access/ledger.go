@@ -323,6 +323,14 @@ func (l *Ledger) All() []Allowed {
 	return all
 }
 
+// Forged returns how many grants somebody else has written into the database. It is 0 for nil.
+func (l *Ledger) Forged() int {
+	if l == nil {
+		return 0
+	}
+	return l.gate.grants.Load().forged
+}
+
 // Update makes the tokens of the store's snapshot those in force, after the people who have allowed them. If it
 // fails, no token is in force.
 func (l *Ledger) Update(ctx context.Context) error {

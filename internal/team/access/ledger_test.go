@@ -200,7 +200,7 @@ func TestTokenLives(t *testing.T) {
 		good("when the grant has ended", three, 1, false)
 		row.Until = time.Now().Add(time.Hour)
 		row.Sum[0] ^= 1
-		if forged := newGrants(&m, []store.Grant{row}, nil, &Grants{}); forged.Forged() != 1 || len(forged.byID) != 0 {
+		if forged := newGrants(&m, []store.Grant{row}, nil, &Grants{}); forged.forged != 1 || len(forged.byID) != 0 {
 			t.Error("a row that somebody has changed is in force")
 		}
 	})

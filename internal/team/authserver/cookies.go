@@ -1,0 +1,121 @@
+package authserver
+
+import (
+	"encoding/base64"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
+)
+
+// There are two cookies, both SameSite=Lax and good for ten minutes. That of the flow says that this browser has
+// begun a sign-in, and opens nothing. The other one has the request with which it goes on when the person
+// has signed in.
+const (
+	flowCookie   = "dragoman_flow"
+	returnCookie = "dragoman_return"
+)
+
+// atAddress reports whether a browser has come to an address of this machine without TLS, where cookies reach every
+// program that listens at any port. People have no session there, unless it's a password.
+func (s *Server) atAddress(r *http.Request) bool { return r.TLS == nil && httpdoor.IsLocal(r.Host) }
+
+// cookieName returns the name of a cookie, which has the port, because browsers don't tell ports apart. Over https,
+// they take a cookie with the prefix __Host- from no other host.
+func (s *Server) cookieName(r *http.Request, name string) string {
+	if port := portOf(r.Host); port != "" {
+		name += "_" + port
+	}
+	if s.secure(r) {
+		name = "__Host-" + name
+	}
+	return name
+}
+
+func (s *Server) secure(r *http.Request) bool {
+	return r.TLS != nil || !httpdoor.IsLocal(r.Host) && strings.HasPrefix(s.o.PublicURL, "https:") && !strings.HasSuffix(hostname(r.Host), ".localhost")
+}
+
+func hostname(hostport string) string {
+	host, _, err := net.SplitHostPort(hostport)
+	if err != nil {
+		return hostport
+	}
+	return host
+}
+
+func portOf(hostport string) string {
+	_, port, err := net.SplitHostPort(hostport)
+	if err != nil {
+		return ""
+	}
+	return port
+}
+
+func (s *Server) setCookie(w http.ResponseWriter, r *http.Request, name, value string) {
+	http.SetCookie(w, &http.Cookie{
+		Name: s.cookieName(r, name), Value: value, Path: "/", MaxAge: int(flowLife / time.Second),
+		HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: s.secure(r),
+	})
+}
+
+// setFlow makes the browser's flow last, and returns its value. A browser has one, however many sign-ins it has
+// begun: what is allowed stands in the form.
+func (s *Server) setFlow(w http.ResponseWriter, r *http.Request, q *request) string {
+	value, ok := s.flow(r)
+	if !ok {
+		value = randomText(16)
+	}
+	s.setCookie(w, r, flowCookie, value)
+	return value
+}
+
+// flow returns the value of the browser's flow.
+func (s *Server) flow(r *http.Request) (value string, ok bool) {
+	for _, c := range r.CookiesNamed(s.cookieName(r, flowCookie)) {
+		if b, err := base64.RawURLEncoding.Strict().DecodeString(c.Value); err == nil && len(b) == 16 {
+			return c.Value, true
+		}
+	}
+	return "", false
+}
+
+// setReturn notes how the browser goes on when its person has signed in.
+func (s *Server) setReturn(w http.ResponseWriter, r *http.Request, q *request) {
+	raw := q.raw
+	if s.atAddress(r) && s.o.PublicURL == "" { // the console has another name
+		raw = withoutAt(raw) + "&" + atQuery + "=" + r.Host
+	}
+	s.setCookie(w, r, returnCookie, base64.RawURLEncoding.EncodeToString([]byte(raw)))
+}
+
+// Return returns where a browser goes on that has just signed in, below the path of the public URL, or "" if it
+// hasn't come from a client, or if the server is nil. It forgets that.
+func (s *Server) Return(w http.ResponseWriter, r *http.Request) string {
+	if s == nil {
+		return ""
+	}
+	for _, c := range r.CookiesNamed(s.cookieName(r, returnCookie)) {
+		raw, err := base64.RawURLEncoding.DecodeString(c.Value)
+		if err != nil || len(raw) > mostQuery+100 || strings.ContainsFunc(string(raw), odd) {
+			continue
+		}
+		http.SetCookie(w, &http.Cookie{Name: c.Name, Path: "/", MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: s.secure(r)})
+		return pathAuthorize + "?" + string(raw)
+	}
+	return ""
+}
+
+// withoutAt returns a query without what only we may say in it.
+func withoutAt(raw string) string {
+	parts := slices.DeleteFunc(strings.Split(raw, "&"), func(part string) bool {
+		name, _, _ := strings.Cut(part, "=")
+		plain, err := url.QueryUnescape(name)
+		return err != nil || plain == atQuery
+	})
+	return strings.Join(parts, "&")
+}

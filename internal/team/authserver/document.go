@@ -1,0 +1,236 @@
+package authserver
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/team/egress"
+)
+
+// Bounds of documents.
+const (
+	DocumentSize = 64 << 10
+	DocumentTime = 5 * time.Second
+
+	leastKept     = 5 * time.Minute
+	mostKept      = 24 * time.Hour
+	keptFailure   = time.Minute
+	mostDocuments = 256 // in memory
+)
+
+// Doer makes requests. An *egress.Caller for public addresses, which follows no redirects, is one.
+type Doer interface {
+	Do(ctx context.Context, req *http.Request) (*egress.Answer, error)
+}
+
+// documentError says what is wrong with a client's document: a sentence without a full stop.
+type documentError struct {
+	text    string
+	weather bool // it couldn't be fetched, so nothing is known about it
+}
+
+func (e *documentError) Error() string { return e.text }
+
+// isDocument reports whether the id of a client is the URL of its document (draft-ietf-oauth-client-id-metadata-document
+// §3): https with a path, and without all that URL parsers read in different ways.
+func isDocument(id string) bool {
+	u, err := url.Parse(id)
+	if err != nil || u.Scheme != "https" || !strings.HasPrefix(id, "https://") || len(id) > mostURI || strings.ContainsFunc(id, odd) {
+		return false
+	}
+	if u.Host == "" || u.Port() != "" || strings.HasSuffix(u.Host, ":") || u.User != nil || strings.ContainsAny(id, "?#") || strings.Trim(u.Path, "/") == "" {
+		return false
+	}
+	return !slices.ContainsFunc(strings.Split(u.Path, "/"), func(segment string) bool { return segment == "." || segment == ".." })
+}
+
+// documents fetches the documents of clients and keeps them for a while. The zero value isn't usable; fetch must be
+// set. It is safe for concurrent use.
+type documents struct {
+	fetch Doer
+
+	mu   sync.Mutex
+	kept map[string]kept
+}
+
+type kept struct {
+	client *Client
+	err    error
+	until  time.Time
+}
+
+// client returns the client of a document.
+func (d *documents) client(ctx context.Context, id string) (*Client, error) {
+	now := time.Now()
+	d.mu.Lock()
+	have, ok := d.kept[id]
+	d.mu.Unlock()
+	if ok && now.Before(have.until) {
+		return have.client, have.err
+	}
+	c, life, err := d.get(ctx, id)
+	var bad *documentError
+	if errors.As(err, &bad) && bad.weather {
+		if x := known(id); x != nil {
+			c, err = x, nil
+		}
+	}
+	if err != nil && ctx.Err() != nil {
+		return nil, err // whoever asked has gone, which says nothing about the document
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.kept == nil || len(d.kept) >= mostDocuments {
+		d.kept = map[string]kept{} // they are fetched again
+	}
+	d.kept[id] = kept{c, err, now.Add(life)}
+	return c, err
+}
+
+// get fetches a document. life is how long the result counts.
+func (d *documents) get(ctx context.Context, id string) (c *Client, life time.Duration, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, id, nil)
+	if err != nil {
+		return nil, keptFailure, &documentError{text: "the address of the client's document is no URL"}
+	}
+	req.Header.Set("Accept", "application/json")
+	a, err := d.fetch.Do(ctx, req)
+	if err != nil {
+		text := "the client's document cannot be fetched"
+		var e *egress.Error
+		if errors.As(err, &e) {
+			text += ": " + e.Error()
+		}
+		return nil, keptFailure, &documentError{text, e == nil || e.Weather()}
+	}
+	kind, _, _ := mime.ParseMediaType(a.Header.Get("Content-Type"))
+	switch {
+	case a.Status == http.StatusForbidden, a.Status == http.StatusTooManyRequests, a.Status >= 500:
+		return nil, keptFailure, &documentError{fmt.Sprintf("the client's document cannot be fetched: its host answers %d", a.Status), true}
+	case a.Status != http.StatusOK:
+		return nil, keptFailure, &documentError{text: fmt.Sprintf("the client's document is not there: its host answers %d", a.Status)}
+	case kind != "application/json" && !strings.HasSuffix(kind, "+json"):
+		return nil, keptFailure, &documentError{text: "the client's document is not JSON"}
+	}
+	c, err = parseDocument(id, a.Body)
+	if err != nil {
+		return nil, keptFailure, &documentError{text: "the client's document cannot be used: " + err.Error()}
+	}
+	return c, lifeOf(a.Header), nil
+}
+
+// lifeOf returns how long a document may be kept.
+func lifeOf(h http.Header) time.Duration {
+	for part := range strings.SplitSeq(strings.ToLower(h.Get("Cache-Control")), ",") {
+		if n, ok := strings.CutPrefix(strings.TrimSpace(part), "max-age="); ok {
+			if seconds, err := strconv.ParseUint(n, 10, 31); err == nil {
+				return min(max(time.Duration(seconds)*time.Second, leastKept), mostKept)
+			}
+		}
+	}
+	return leastKept
+}
+
+// metadata are the members of a document, and of a registration (RFC 7591 §2), that we look at.
+type metadata struct {
+	ID        string          `json:"client_id"`
+	Name      string          `json:"client_name"`
+	Redirects []string        `json:"redirect_uris"`
+	Proof     string          `json:"token_endpoint_auth_method"`
+	Secret    json.RawMessage `json:"client_secret"`
+	Grants    []string        `json:"grant_types"`
+}
+
+// parseMetadata reads an object of JSON. A member that occurs twice could be read in two ways, so it is refused.
+func parseMetadata(body []byte) (m metadata, err error) {
+	if err := checkObject(body); err != nil {
+		return m, err
+	}
+	if err := json.Unmarshal(body, &m); err != nil {
+		return m, errors.New("a member has a wrong type")
+	}
+	m.Name, err = nameOf(m.Name)
+	return m, err
+}
+
+// parseDocument reads the document with an address.
+func parseDocument(id string, body []byte) (*Client, error) {
+	m, err := parseMetadata(body)
+	if err != nil {
+		return nil, err
+	}
+	u, err := url.Parse(id)
+	switch {
+	case err != nil || m.ID != id:
+		return nil, errors.New("its client_id is not its address")
+	case m.Secret != nil, strings.HasPrefix(m.Proof, "client_secret"):
+		return nil, errors.New("it has a secret, which a public document cannot keep")
+	case len(m.Redirects) == 0 || len(m.Redirects) > mostRedirects:
+		return nil, fmt.Errorf("it needs 1 to %d redirect_uris", mostRedirects)
+	}
+	for _, uri := range m.Redirects {
+		if err := checkRedirect(uri, originOf(u)); err != nil {
+			return nil, errors.New("a redirect URI " + err.Error())
+		}
+	}
+	// A client that would prove itself with its key may also come without: its redirect URIs are on its own origin.
+	return &Client{ID: id, Host: u.Host, Name: m.Name, Redirects: m.Redirects, Proof: proofNone}, nil
+}
+
+// checkObject returns an error if a text is not one JSON object without duplicate members and of little depth.
+func checkObject(body []byte) error {
+	const mostDepth = 16
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.UseNumber()
+	var open []map[string]bool // the names so far; nil for an array
+	name := false              // the next text is the name of a member
+	for first := true; ; first = false {
+		t, err := d.Token()
+		if err != nil {
+			return errors.New("it is not a JSON object")
+		}
+		delim, is := t.(json.Delim)
+		if first && delim != '{' {
+			return errors.New("it is not a JSON object")
+		}
+		switch {
+		case is && (delim == '{' || delim == '['):
+			names := map[string]bool{}
+			if delim == '[' {
+				names = nil
+			}
+			if open = append(open, names); len(open) > mostDepth {
+				return errors.New("it is nested too deeply")
+			}
+		case is:
+			open = open[:len(open)-1]
+		case name:
+			text, _ := t.(string)
+			if open[len(open)-1][strings.ToLower(text)] { // encoding/json ignores case
+				return errors.New("it has a member twice")
+			}
+			open[len(open)-1][strings.ToLower(text)] = true
+			name = false
+			continue
+		}
+		if len(open) == 0 {
+			break
+		}
+		name = open[len(open)-1] != nil
+	}
+	if d.More() || len(bytes.TrimSpace(body[d.InputOffset():])) > 0 {
+		return errors.New("something follows the JSON object")
+	}
+	return nil
+}
