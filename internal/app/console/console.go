@@ -83,7 +83,9 @@ type Options struct {
 	Operate func(name string, op runtime.Operation, by string) error // see runtime.Project.Operate; if it is nil, the console cannot start operations
 	// Add tries new servers and adds them to the configuration, and changes those that are there. If it
 	// is nil, the console cannot do this.
-	Add    Adder
+	Add Adder
+	// Return returns where a browser goes on that has just signed in, a path, or "" for the first page. It may be nil.
+	Return func(http.ResponseWriter, *http.Request) string
 	Events *event.Publisher // the source of the events that the console counts; may be nil
 	Log    *slog.Logger     // receives the console's log records; may be nil
 	// DemoClients holds the names of the clients that `serve --demo` runs itself. Some of their calls
@@ -124,7 +126,7 @@ func New(o Options) *Console {
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	o.Program, o.Path = cmp.Or(o.Program, "dragoman"), cmp.Or(o.Path, "dragoman")
 	c := &Console{frame: newFrame(o.Log, o.Add != nil), stop: func() {}, untap: func() {}}
-	c.door = &door{off: o.Off, access: o.Access, program: o.Program, least: c.frame.least}
+	c.door = &door{off: o.Off, access: o.Access, program: o.Program, least: c.frame.least, next: o.Return}
 	c.states = &states{access: o.Access, source: o.Source, clients: o.Clients, traffic: newTraffic(o.DemoClients...)}
 	c.feeds = newFeeds(c.frame.mux, c.states, o.Log)
 	for _, s := range c.subjects(&o) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
@@ -46,6 +47,34 @@ type door struct {
 	access  *admin.Access
 	program string                            // the command that a user types to start Dragoman
 	least   func(*http.Request) identity.Role // the least role that may send a request
+	// next is Options.Return, which may be nil.
+	next func(http.ResponseWriter, *http.Request) string
+}
+
+// nextQuery is the query parameter of a link that has what Options.Return returned at another host.
+const nextQuery = "next"
+
+// after returns where a browser goes that has just signed in, on this host.
+func (d *door) after(w http.ResponseWriter, r *http.Request) string {
+	if next := r.URL.Query().Get(nextQuery); strings.HasPrefix(next, "/authorize?") {
+		return next
+	}
+	if d.next != nil {
+		if next := d.next(w, r); next != "" {
+			return next
+		}
+	}
+	return prefix + "/"
+}
+
+// withNext adds to a link to the console's name where the browser goes from there.
+func (d *door) withNext(w http.ResponseWriter, r *http.Request, link string) string {
+	if d.next != nil {
+		if next := d.next(w, r); next != "" {
+			link += "&" + nextQuery + "=" + url.QueryEscape(next)
+		}
+	}
+	return link
 }
 
 // admit returns whose session the request belongs to. If it belongs to none, or if it is about the
@@ -144,13 +173,13 @@ func (d *door) enter(w http.ResponseWriter, r *http.Request, token string) {
 	}
 	switch {
 	case d.access.Enter(w, r, token):
-		http.Redirect(w, r, prefix+"/", http.StatusSeeOther)
+		http.Redirect(w, r, d.after(w, r), http.StatusSeeOther)
 	case d.access.Remote(r):
 		d.uninvited(w, r, http.StatusForbidden)
 	case !d.access.AtName(r) && d.access.Waits(token): // without a valid link, nobody learns the name
 		if !r.URL.Query().Has(passwordQuery) {
 			if to, ok := d.access.Forward(r, token); ok {
-				http.Redirect(w, r, to, http.StatusSeeOther)
+				http.Redirect(w, r, d.withNext(w, r, to), http.StatusSeeOther)
 				return
 			}
 		}
@@ -208,9 +237,9 @@ func (d *door) invitation(w http.ResponseWriter, r *http.Request) {
 				Password: to.Password, SignIn: to.To + signInPath,
 			})
 		case strings.HasPrefix(to.To, "/"):
-			http.Redirect(w, r, to.To, http.StatusSeeOther)
+			http.Redirect(w, r, d.after(w, r), http.StatusSeeOther)
 		default: // another host: the policy of pages keeps forms from being redirected there
-			gate(w, r, http.StatusOK, gatePage{Title: "Opening the console", Text: "One moment.", Onward: to.To})
+			gate(w, r, http.StatusOK, gatePage{Title: "Opening the console", Text: "One moment.", Onward: d.withNext(w, r, to.To)})
 		}
 	default:
 		w.Header().Set("Allow", "GET, HEAD, POST")

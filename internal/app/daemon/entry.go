@@ -23,6 +23,7 @@ type entry struct {
 	gate   *access.Gate
 	desk   *access.Desk
 	roster *access.Roster
+	ledger *access.Ledger // nil if we have no authorization server
 	egress *egress.Client // makes the requests to issuers
 	log    *slog.Logger
 
@@ -46,6 +47,9 @@ func newEntry(ctx context.Context, o *ServeOptions, address string) (*entry, err
 	local := isLocal(address)
 	e := &entry{gate: access.NewGate(o.Open || local && !o.Config.Access.LoopbackKeys), desk: access.NewDesk(o.safe), egress: egress.New(egress.Options{Allow: o.Config.Egress.Allow}), log: o.Log, turn: make(chan struct{}, 1)}
 	e.roster = access.NewRoster(e.desk, e.gate)
+	if err := e.useOwn(o, local); err != nil {
+		return nil, err
+	}
 	keys, err := e.update(ctx)
 	if err != nil {
 		return nil, err
@@ -79,6 +83,9 @@ func (e *entry) update(ctx context.Context) (*access.Keys, error) {
 	if err == nil {
 		err = e.roster.Refresh(ctx) // before the keys, which may act for new people
 	}
+	if err == nil && e.ledger != nil {
+		err = e.ledger.Update(ctx)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -89,8 +96,8 @@ func (e *entry) update(ctx context.Context) (*access.Keys, error) {
 	if n := keys.Forged(); n > before.Forged() {
 		e.log.Warn("the database has API keys that dragoman hasn't made", "keys", n)
 	}
-	if e.forged = e.roster.People().Forged(); e.forged > people {
-		e.log.Warn("the database has people or roles that dragoman hasn't made", "rows", e.forged)
+	if e.forged = e.roster.People().Forged() + e.ledger.Forged(); e.forged > people {
+		e.log.Warn("the database has people, roles or grants that dragoman hasn't made", "rows", e.forged)
 	}
 	return keys, nil
 }
@@ -109,7 +116,7 @@ var (
 )
 
 // follow keeps the gate's keys and people those of the store until ctx ends. It calls end for the seat of each key
-// that was revoked, has expired, or acts for a person who may not use it any more. A key that has ended with its
+// and of each grant that was revoked, has expired, or acts for a person who may not use it any more. A key that has ended with its
 // project is refused, but its calls end as the project's do, which gives them time. inFile returns the projects
 // that the configuration file declares.
 func (e *entry) follow(ctx context.Context, s *store.Store, inFile func() []string, end func(seat string, cause error)) {
@@ -125,16 +132,24 @@ func (e *entry) follow(ctx context.Context, s *store.Store, inFile func() []stri
 			e.log.Warn("the API keys could not be read, so nobody can come in with one", "cause", err.Error())
 			keys = &access.Keys{}
 			e.gate.Use(keys)
+			if e.ledger != nil {
+				_ = e.ledger.Update(ctx) // which fails for the same reason, and leaves none in force
+			}
 		}
 		now := time.Now()
 		inForce, next := e.gate.Seats(now)
 		left, _ := keys.InForce(now)
-		for seat := range seats {
-			why := errKeyEnded
-			if left[seat] {
+		ended := map[string]bool{}
+		for text := range seats {
+			seat, why := access.SeatOf(text), errKeyEnded
+			switch {
+			case left[seat]:
 				why = errRoleEnded
+			case access.IsGrant(seat):
+				why = errGrantEnded
 			}
-			if !inForce[seat] && !endedWithProject(seat, before, snapshot, inFile) {
+			if !inForce[text] && !ended[seat] && !endedWithProject(seat, before, snapshot, inFile) {
+				ended[seat] = true
 				ending.Go(func() { end(seat, why) })
 			}
 		}

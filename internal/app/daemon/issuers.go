@@ -6,16 +6,20 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 	"github.com/dragoman-mcp/dragoman/internal/team/access"
+	"github.com/dragoman-mcp/dragoman/internal/team/authserver"
 	"github.com/dragoman-mcp/dragoman/internal/team/egress"
 	"github.com/dragoman-mcp/dragoman/internal/team/issuers"
 	"github.com/dragoman-mcp/dragoman/internal/team/signin/oauth"
 )
 
-// protect makes the gate accept the tokens of the configured issuers, and say where clients get them. At an open
+// protect makes the gate accept the tokens of the configured issuers, and say where clients get these and ours. At an open
 // gate nobody needs one, so OAuth stays off: there's no document, and no challenge names one.
 func (e *entry) protect(o *ServeOptions) {
 	e.resources = access.NewResources(o.Config.PublicURL, o.Config.Identity.Name)
 	e.gate.Protect(e.resources)
+	if e.ledger != nil {
+		e.resources.UseOwn(authserver.Scope)
+	}
 	list := o.Config.Access.Issuers
 	if len(list) == 0 || e.gate.Open() {
 		return
@@ -33,7 +37,9 @@ func (e *entry) protect(o *ServeOptions) {
 }
 
 // others reports whether people can come in who have neither a key nor an invitation.
-func (e *entry) others(o *ServeOptions) bool { return e.issuers != nil || o.Config.Access.Login != nil }
+func (e *entry) others(o *ServeOptions) bool {
+	return e.ledger != nil || e.issuers != nil || o.Config.Access.Login != nil
+}
 
 // close ends what the entry has begun.
 func (e *entry) close() {

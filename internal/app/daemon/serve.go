@@ -36,6 +36,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/setup/clientfile"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 	"github.com/dragoman-mcp/dragoman/internal/team/access"
+	"github.com/dragoman-mcp/dragoman/internal/team/authserver"
 	"github.com/dragoman-mcp/dragoman/internal/team/store"
 	"github.com/dragoman-mcp/dragoman/internal/team/vault"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
@@ -105,6 +106,7 @@ type ServeOptions struct {
 	secondLook time.Duration         // for tests; 0 means the constant secondLook
 	startWait  time.Duration         // for tests; 0 means startReport
 	noCalls    bool                  // for tests; do not record the calls of clients
+	documents  authserver.Doer       // for tests; fetches the documents of clients
 	recent     *logring.Ring         // keeps the recent log records; Serve sets it
 	store      *store.Store          // Serve sets it and closes it
 	safe       *store.Safe           // the same with its vault
@@ -328,6 +330,7 @@ type daemon struct {
 	console     *console.Console
 	gate        *access.Gate
 	resources   *access.Resources
+	signIn      *authserver.Server            // nil if it's off
 	refusal     atomic.Pointer[admin.Refusal] // why the configuration file is refused; nil if the file is in use
 	own         *mcp.Own
 	reloads     chan chan<- reloaded // requests to apply the configuration file now
@@ -358,7 +361,7 @@ func newDaemon(o ServeOptions, e *entry, local bool) *daemon {
 	}
 	d.guard = httpdoor.NewGuard(hosts, origins, nil)
 	d.guard.LogTo(o.Log)
-	d.guard.Public(func(r *http.Request) bool { return d.resources.IsDocument(r.URL.Path) })
+	d.guard.Public(func(r *http.Request) bool { return d.resources.IsDocument(r.URL.Path) || d.isShared(r) })
 	d.recorded = calls.New(calls.Options{Record: o.Config.Record.On(local)})
 	kept := d.recorded
 	if o.noCalls {
@@ -373,8 +376,10 @@ func newDaemon(o ServeOptions, e *entry, local bool) *daemon {
 	d.homes = newHomes(d.runtime, o.safe, e.desk, d.log)
 	d.stopCalls = d.events.Tap(event.Of(event.Loss), d.lost)
 	d.admin = admin.New(admin.Options{Project: d.project, Others: d.runtime, Log: o.Log, Recent: o.recent, Calls: d.recorded, Budget: d.budget, Losses: d.metrics.Losses, Version: o.Version, Config: fullPath(o.ConfigPath), Local: local, Closed: o.Config.Access.LoopbackKeys, Views: d.views, PublicURL: o.Config.PublicURL, ConsoleOff: consoleOff(&o, local), DemoClients: o.DemoClients, Env: o.Env, Refusal: d.refusal.Load, Homes: d.homes, Store: stateOf(o.store), Desk: e.desk, Roster: e.roster, Safe: o.safe, Secrets: secretsOf(context.Background(), o.safe), Reload: d.reloader()})
+	d.signIn = newAuthServer(&o, e, d.admin.Access())
 	d.console = console.New(console.Options{
-		Off: consoleOff(&o, local), Access: d.admin.Access(), Source: d.admin, Add: d.admin, Config: d.project.Current, Clients: d.project.ClientReports, Operate: d.project.Operate, Events: d.events, DemoClients: o.DemoClients, Log: o.Log,
+		Return: d.signIn.Return,
+		Off:    consoleOff(&o, local), Access: d.admin.Access(), Source: d.admin, Add: d.admin, Config: d.project.Current, Clients: d.project.ClientReports, Operate: d.project.Operate, Events: d.events, DemoClients: o.DemoClients, Log: o.Log,
 		Program: o.Program, Path: o.Path, Machine: clientfile.Machine{OS: goruntime.GOOS, Env: o.Env},
 	})
 	d.admin.Access().VisitorsFrom(e.gate.Visitor)
@@ -383,7 +388,7 @@ func newDaemon(o ServeOptions, e *entry, local bool) *daemon {
 		e.gate.Own(d.admin.Access().Key())
 	}
 	if local && consoleOff(&o, local) == "" {
-		d.guard.Own(d.admin.Access().Name(), admin.NamePaths...)
+		d.guard.Own(d.admin.Access().Name(), slices.Concat(admin.NamePaths, d.signIn.PagePaths())...)
 		d.guard.Explain(d.console.ServeFormer)
 	}
 	d.metrics.WatchBudget(d.budget)
@@ -708,6 +713,7 @@ func (d *daemon) handler() http.Handler {
 	mux := http.NewServeMux()
 	d.runtime.Routes(mux)
 	d.resources.Register(mux)
+	d.signIn.Routes(mux)
 	mux.Handle("/api/", others) // the API refuses the methods that a path doesn't have by itself
 	mux.Handle("/", d.guard.Usual(others))
 	return d.guard.Wrap(underPrefix(d.opts.Config.PublicPath(), mux))

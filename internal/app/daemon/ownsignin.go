@@ -1,0 +1,75 @@
+package daemon
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/app/admin"
+	"github.com/dragoman-mcp/dragoman/internal/app/console"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/setup/config"
+	"github.com/dragoman-mcp/dragoman/internal/team/access"
+	"github.com/dragoman-mcp/dragoman/internal/team/authserver"
+	"github.com/dragoman-mcp/dragoman/internal/team/egress"
+)
+
+// useOwn makes the gate accept the tokens of our own authorization server, if the configuration has it. The
+// error is a *Refused if nobody could sign in safely.
+func (e *entry) useOwn(o *ServeOptions, local bool) error {
+	if !o.Config.Access.Own.On || e.gate.Open() { // where nobody needs a token
+		return nil
+	}
+	u, err := url.Parse(o.Config.PublicURL)
+	secure := err == nil && (u.Scheme == "https" || config.IsLoopback(u.Hostname()))
+	switch {
+	case o.Config.PublicURL == "" && !local, o.Config.PublicURL != "" && !secure:
+		return &Refused{
+			"dragoman.access.signIn is own, and clients could not sign in safely",
+			"set dragoman.publicURL to the https URL at which clients reach Dragoman, or listen on 127.0.0.1",
+		}
+	case o.Config.PublicPath() != "" && o.cert == nil:
+		return &Refused{
+			"dragoman.access.signIn is own, and dragoman.publicURL has a path, below which people can't have a session",
+			"give Dragoman a host name of its own at the proxy",
+		}
+	case consoleOff(o, local) != "":
+		return &Refused{"dragoman.access.signIn is own, and the console is off, where people sign in", "turn the console on, or set dragoman.access.signIn to none"}
+	}
+	e.ledger = access.NewLedger(e.desk, e.gate)
+	return nil
+}
+
+// newAuthServer returns our authorization server, or nil if it's off.
+func newAuthServer(o *ServeOptions, e *entry, sessions authserver.Sessions) *authserver.Server {
+	if e.ledger == nil {
+		return nil
+	}
+	own, documents := &o.Config.Access.Own, o.documents
+	if documents == nil {
+		documents = e.egress.From(egress.Public, egress.Bounds{Redirects: -1, Size: authserver.DocumentSize, Time: authserver.DocumentTime})
+	}
+	return authserver.New(authserver.Options{
+		PublicURL: o.Config.PublicURL, Ledger: e.ledger, Store: o.store, Sessions: sessions, Show: console.ShowSignIn, Log: o.Log,
+		Documents: documents, Command: func(r *http.Request) string { return orDragoman(o.Program) + " console --open" + admin.Flag(r) },
+		Allow: authserver.Allow{Known: own.Known, Only: own.Only}, NoRegistration: own.Unasked,
+	})
+}
+
+func orDragoman(program string) string {
+	if program == "" {
+		return "dragoman"
+	}
+	return program
+}
+
+// isShared reports whether a request is one that pages of every origin may send; see httpdoor.Guard.Public.
+func (d *daemon) isShared(r *http.Request) bool {
+	return d.signIn != nil && authserver.IsShared(strings.TrimPrefix(r.URL.Path, d.opts.Config.PublicPath()))
+}
+
+// errGrantEnded is what the clients are told whose tokens have ended.
+var errGrantEnded error = &mcp.Error{
+	Origin: mcp.FromGateway, Cause: "key_ended", Outcome: mcp.OutcomeUnknown,
+	Message: "the sign-in of this client was ended or has expired; sign in again",
+}
