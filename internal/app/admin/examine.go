@@ -225,7 +225,7 @@ func (a *examAPI) StartExam(name string, q ExamRequest) (Examination, *Problem) 
 	if c.Unusable != nil {
 		return Examination{}, &Problem{Type: "not-operable", Title: "The server cannot be examined", Status: http.StatusConflict, Detail: c.Unusable.Text}
 	}
-	target, err := runtime.DoctorTarget(c)
+	target, err := runtime.DoctorTarget(c, a.project.Current().Egress.Allow)
 	if err != nil {
 		return Examination{}, &Problem{Type: "not-operable", Title: "The server cannot be examined", Status: http.StatusConflict, Detail: excerpt.Line(a.project.Clean(name)(err.Error()), maxDescription)}
 	}

@@ -23,6 +23,7 @@ type doctorCommand struct {
 	*world
 
 	t              targetFlags
+	allow          []string // the setting egress.allow
 	file           string
 	asJSON, deep   bool
 	all            bool
@@ -45,6 +46,7 @@ connection, and report its problems. Doctor checks:
 - how it handles ids, unknown methods, malformed input and long messages
 - whether lists and schemas are valid and match the capabilities
 - over HTTP: headers, sessions and status codes
+- without signing in: how people sign in, up to the registration of a client
 
 The report begins with a verdict: the server's name, what it offers, what its
 tools cost in tokens (an estimate), and which revisions work, directly and
@@ -55,7 +57,7 @@ prove them, with -v all findings do.
 
 Doctor starts a server's command several times, with at most four processes at
 once. It calls no tool that could change data; with --call NAME, it also calls
-the tool NAME, without arguments. A server that requires sign-in isn't reported
+the tool NAME, without arguments. That a server requires sign-in isn't reported
 as a problem.
 
 With --client, doctor plays a server for clients of every revision, and checks
@@ -188,7 +190,7 @@ func (c *doctorCommand) examine(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	target, err := targetOf(server)
+	target, err := c.targetOf(server)
 	if err != nil {
 		return err
 	}
@@ -220,6 +222,7 @@ func (c *doctorCommand) doctorTarget(cmd *cobra.Command, args []string) (config.
 	}
 	s, file, err := c.t.target(c.env, args[0], nil, c.file)
 	if err == nil && file != nil {
+		c.allow = file.Egress.Allow
 		err = c.consent(cmd.Context(), c.file, file)
 	}
 	if err == nil {
@@ -229,9 +232,9 @@ func (c *doctorCommand) doctorTarget(cmd *cobra.Command, args []string) (config.
 }
 
 // targetOf converts the configuration of a server to a target of package doctor.
-func targetOf(s config.Server) (doctor.Target, error) {
+func (c *doctorCommand) targetOf(s config.Server) (doctor.Target, error) {
 	if _, err := url.Parse(s.URL); err != nil {
 		return doctor.Target{}, usagef("use a URL such as https://mcp.example.com/mcp", "the URL is not valid")
 	}
-	return runtime.DoctorTarget(s)
+	return runtime.DoctorTarget(s, c.allow)
 }

@@ -15,9 +15,9 @@ import (
 )
 
 // DoctorTarget returns a configured server as a target of package doctor. Package doctor opens its
-// own connections and does not use the connections of clients.
-func DoctorTarget(s config.Server) (doctor.Target, error) {
-	t := doctor.Target{Secrets: s.Secrets(), Dialect: s.Profile, Name: s.Name, Given: s.Given, Program: s.Command, Args: s.Args}
+// own connections and does not use the connections of clients. allow is the setting egress.allow.
+func DoctorTarget(s config.Server, allow []string) (doctor.Target, error) {
+	t := doctor.Target{Allow: allow, Secrets: s.Secrets(), Dialect: s.Profile, Name: s.Name, Given: s.Given, Program: s.Command, Args: s.Args}
 	env := map[string]string{}
 	for k, v := range s.Env {
 		env[k] = v.Reveal()

@@ -88,6 +88,8 @@ type Bounds struct {
 	// Redirects is how many redirects of a GET are followed, on the same origin. Zero means 3,
 	// negative none. Other methods never follow any.
 	Redirects int
+	// AsIs means that a redirect is an answer like any other, and not followed.
+	AsIs bool
 	// Size is the largest body of an answer in bytes. Zero means 256 KiB.
 	Size int64
 	// Time is for the whole of a request, from the look-up of the name to the last byte. Zero means 10 s.
@@ -138,7 +140,7 @@ func (c *Caller) Do(ctx context.Context, req *http.Request) (*Answer, error) {
 			return nil, context.Cause(ctx)
 		case err != nil && limited.Err() != nil:
 			return nil, t.fail(TooSlow, fmt.Sprintf("%s did not answer within %s", t.shown(), c.b.Time), "try again later", err)
-		case err != nil || next == nil:
+		case err != nil, next == nil, c.b.AsIs:
 			return a, err
 		case req.Method != http.MethodGet && req.Method != http.MethodHead, !sameOrigin(t.url, next), hops >= c.b.Redirects:
 			to := *next
@@ -212,7 +214,7 @@ type trip struct {
 	met Nearness // of the address that was dialled
 }
 
-// once makes the request. If the answer is a redirect, it returns the target.
+// once makes the request. If the answer is a redirect, it also returns the target.
 func (t *trip) once(ctx context.Context, req *http.Request) (*Answer, *url.URL, error) {
 	if err := t.check(); err != nil {
 		return nil, nil, err
@@ -262,7 +264,7 @@ func (t *trip) once(ctx context.Context, req *http.Request) (*Answer, *url.URL, 
 	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
 		if next, err := t.url.Parse(resp.Header.Get("Location")); err == nil && resp.Header.Get("Location") != "" {
 			next.Fragment, next.RawFragment = "", ""
-			return nil, next, nil
+			return a, next, nil
 		}
 	}
 	return a, nil, nil

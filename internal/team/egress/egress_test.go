@@ -231,6 +231,10 @@ func TestTA26_RedirectsStayOnTheirOrigin(t *testing.T) {
 	if !errors.As(err, &e) || e.Reason != Redirected || len(strings.Fields(w.dials())) != 1 {
 		t.Errorf("a redirect of a POST: %v", err)
 	}
+	req, _ = http.NewRequest(http.MethodPost, "https://example.com/token", strings.NewReader("code=secret"))
+	if a, err := w.client().From(Public, Bounds{AsIs: true}).Do(t.Context(), req); err != nil || a.Status/100 != 3 || a.Header.Get("Location") != "/end" || len(strings.Fields(w.dials())) != 1 {
+		t.Errorf("a redirect as it is: %+v, %v", a, err)
+	}
 }
 
 // TestTA27 lets a name have another address each time that it is looked up. The one that is dialled

@@ -10,7 +10,8 @@
 // time. A missing answer counts only after a second, longer wait.
 //
 // The package calls only the tool that Options.Call names. All other requests change no data on the
-// server. For example, they read lists, one resource and one prompt, or use unknown methods.
+// server. For example, they read lists, one resource and one prompt, or use unknown methods. If the server wants
+// a sign-in, the package registers a client at its authorization server, as each client does, but doesn't sign in.
 // To find out whether Dragoman works with the server, the package also opens the server with
 // Dragoman's own handshake.
 //

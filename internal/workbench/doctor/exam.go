@@ -86,6 +86,7 @@ type state struct {
 	through throughDragoman
 	offered offered
 
+	wants     []string // the header WWW-Authenticate of the first 401
 	unreached unreached
 	nearby    []string // the URLs of MCP endpoints near an address that has none
 }
@@ -110,6 +111,7 @@ func Examine(ctx context.Context, t Target, o Options) (*Report, error) {
 	if e.o.Parallel <= 0 {
 		e.o.Parallel = 4
 	}
+	e.t.given = t.Transport != nil
 	if e.http && t.Transport == nil {
 		own := &http.Transport{Proxy: http.ProxyFromEnvironment, DisableCompression: true, MaxIdleConnsPerHost: 4}
 		httplink.Trust(own, t.CAs)
@@ -132,6 +134,7 @@ func Examine(ctx context.Context, t Target, o Options) (*Report, error) {
 		e.judgeWhole()
 	}
 	e.lookAround(ctx)
+	e.visitSignIn(ctx)
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
 	}

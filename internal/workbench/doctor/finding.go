@@ -38,7 +38,7 @@ type Finding struct {
 
 // Conditions returns the whole table, sorted by code.
 func Conditions() []Condition {
-	all := slices.Concat(conditionsOfServers, conditionsOfHTTP, conditionsOfClients)
+	all := slices.Concat(conditionsOfServers, conditionsOfHTTP, conditionsOfSignIn, conditionsOfClients)
 	slices.SortFunc(all, func(a, b Condition) int { return cmp.Compare(a.Code, b.Code) })
 	return all
 }

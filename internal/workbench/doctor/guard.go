@@ -329,6 +329,7 @@ func (t *talk) judgeResponse(q *question) {
 	ok := q.status >= 200 && q.status < 300
 	switch {
 	case q.status == http.StatusUnauthorized:
+		t.e.wantsSignIn(q.header.Values("WWW-Authenticate"))
 		see(t.e.credentialsCode())
 	case q.status == http.StatusForbidden, q.status == http.StatusMisdirectedRequest:
 		if code := t.forbidden(q); code != "" {
@@ -369,6 +370,15 @@ func (t *talk) forbidden(q *question) string {
 		return "" // a web page does not show that there is an MCP server which wants credentials
 	}
 	return code
+}
+
+// wantsSignIn remembers the challenges of the first 401.
+func (e *exam) wantsSignIn(fields []string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.wants == nil {
+		e.wants = fields
+	}
 }
 
 // credentialsCode returns the code for a server that refuses a request because of missing or wrong

@@ -87,7 +87,7 @@ func TestFindingsPage(t *testing.T) {
 	for _, part := range []struct {
 		title, subject string
 		all            []Condition
-	}{{"In servers", "server", conditionsOfServers}, {"In servers, over HTTP", "server", conditionsOfHTTP}, {"In clients", "client", conditionsOfClients}} {
+	}{{"In servers", "server", conditionsOfServers}, {"In servers, over HTTP", "server", conditionsOfHTTP}, {"In the sign-in to servers", "server", conditionsOfSignIn}, {"In clients", "client", conditionsOfClients}} {
 		if len(part.all) == 0 {
 			continue
 		}

@@ -31,6 +31,7 @@ type Target struct {
 	Header    http.Header       // header fields for each request; nil for none
 	Transport http.RoundTripper // the transport for requests; nil means a transport of this package
 	CAs       *x509.CertPool    // the authorities that the transport of this package trusts; nil means the authorities of the system
+	Allow     []string          // the hosts that may be asked about a sign-in although they are nearer than the server; see egress.Options
 
 	// Look returns the URLs of MCP endpoints near URL. It's called if there is none at URL, and may be nil.
 	Look func(context.Context) []string
@@ -41,6 +42,8 @@ type Target struct {
 
 	// Secrets are masked in evidence.
 	Secrets []string
+
+	given bool // Transport was given
 }
 
 // Child is a started server with its raw streams.
