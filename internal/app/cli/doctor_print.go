@@ -112,7 +112,7 @@ func (c *doctorCommand) printVerdict(w *bufio.Writer, server config.Server, r *d
 	}
 	c.printWhy(w, v.Failure)
 	if v.SignIn {
-		_, _ = w.WriteString(wrap("Pass a token with --header 'Authorization: Bearer …' to test the rest. This version of Dragoman does not support sign-in with OAuth.", "  ", c.columns()))
+		_, _ = w.WriteString(wrap("Pass a token with --header 'Authorization: Bearer …' to test the rest.", "  ", c.columns()))
 	}
 }
 

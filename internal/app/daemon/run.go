@@ -54,6 +54,8 @@ type RunOptions struct {
 	Gate    runtime.Gate
 	// Env returns the value of an environment variable; a nil Env means that there are no variables.
 	Env func(string) (string, bool)
+	// Desk signs the user in. It may be nil.
+	Desk *Desk
 	// Events publishes the events of Run. If it is nil, Run creates a publisher for its log.
 	Events *event.Publisher
 }
@@ -81,7 +83,9 @@ func Run(ctx context.Context, o RunOptions) error {
 	defer calls.Close()
 	traces := startTraces(config.Traces{}, o.Env, o.Version, plain, clean)
 	defer traces.Close()
-	u := runtime.NewUpstream(o.Server, runtime.Hooks{Log: o.Log, Events: o.Events, Version: o.Version, OneClient: o.Listen == "", Exposed: o.Listen != "" && !isLocal(o.Listen)})
+	u := runtime.NewUpstream(o.Server, runtime.Hooks{
+		Log: o.Log, Events: o.Events, Version: o.Version, OneClient: o.Listen == "", Exposed: o.Listen != "" && !isLocal(o.Listen), Credentials: o.Desk.credentials(),
+	})
 	limit := runtime.StopLimit
 	defer func() { runtime.CloseAll([]*upstream.Upstream{u}, limit) }()
 	missing := u.CheckCommand()
@@ -95,6 +99,9 @@ func Run(ctx context.Context, o RunOptions) error {
 	b.OneClient, b.Keys = o.Listen == "", bridge.NewKeys(taskKey(o.KeyFolders, o.Log))
 	defer b.Close()
 	host := o.Gate.Single(b, runtime.ForGateway(u), &gateway.ListenQuota{}, o.Server)
+	if o.Desk != nil {
+		defer o.Desk.serve(ctx, host, u, o.Version)()
+	}
 	clients := &downstream.Endpoint{Handler: host, Events: o.Events, Log: o.Log, Budget: budget, Traces: traces.Tracer().For(event.DefaultProject)}
 	if o.Listen == "" {
 		if o.Ready != nil {

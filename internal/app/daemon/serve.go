@@ -185,6 +185,7 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 		running.Go(func() { followCertificate(ctx, o.cert, o.Config.TLS, plain) })
 	}
 	running.Go(func() { d.homes.follow(ctx) })
+	running.Go(func() { d.signIns.follow(ctx, d.runtime, plain) })
 	if o.ConfigPath != "" {
 		running.Go(func() { d.watch(ctx, reload) })
 	}
@@ -330,7 +331,8 @@ type daemon struct {
 	console     *console.Console
 	gate        *access.Gate
 	resources   *access.Resources
-	signIn      *authserver.Server            // nil if it's off
+	signIn      *authserver.Server // nil if it's off
+	signIns     *signIns
 	refusal     atomic.Pointer[admin.Refusal] // why the configuration file is refused; nil if the file is in use
 	own         *mcp.Own
 	reloads     chan chan<- reloaded // requests to apply the configuration file now
@@ -367,9 +369,11 @@ func newDaemon(o ServeOptions, e *entry, local bool) *daemon {
 	if o.noCalls {
 		kept = nil
 	}
+	d.signIns = openSignIns(&o, e.gate.Open(), local)
 	d.runtime = runtime.New(runtime.Options{
 		Config: o.Config, Log: o.Log, Events: d.events, Calls: kept, Recent: o.recent, Guard: d.guard, Principal: e.gate.Principal, Reach: e.gate.Reach, Budget: d.budget, Drain: o.Drain, Version: o.Version,
 		Exposed: !local, TaskKey: taskKey(o.KeyFolders, o.Log), ListFolder: listFolder(o.KeyFolders, o.Log), Own: d.own, Gate: o.Gate, Traces: d.traces.Tracer(),
+		Credentials: d.signIns.credentials, SignIn: d.signIns.of,
 	})
 	d.masks.Store(d.runtime)
 	d.project = d.runtime.Default()
@@ -507,6 +511,7 @@ func needsRestart(a, b *config.Snapshot) (names []string) {
 		{"tls", a.TLS == b.TLS},
 		{"database", a.Database == b.Database},
 		{"vault.key", a.VaultKey == b.VaultKey},
+		{"egress.allow", slices.Equal(a.Egress.Allow, b.Egress.Allow)},
 		{"access", reflect.DeepEqual(a.Access, b.Access)},
 		{"allowedHosts", slices.Equal(a.Hosts, b.Hosts)},
 		{"allowedOrigins", slices.Equal(a.Origins, b.Origins)},
@@ -776,6 +781,7 @@ func (d *daemon) close() {
 	d.console.Close()
 	d.admin.Close()
 	d.runtime.Close(limit)
+	d.signIns.close()
 	d.stopMetrics()
 	d.stopCalls()
 	d.calls.Close()

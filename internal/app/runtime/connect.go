@@ -34,6 +34,8 @@ type ConnectOptions struct {
 	Refused func(method string)
 	Gate    Gate
 	Version string
+	// Credentials is Hooks.Credentials.
+	Credentials func(config.Server) upstream.Credentials
 }
 
 // Question is a request from a server for input from a person (2025-06-18 and later, §Elicitation).
@@ -67,7 +69,7 @@ type Session struct {
 // Connect opens a session with a server. The error says why the server could not be opened.
 func Connect(ctx context.Context, o ConnectOptions) (*Session, error) {
 	s := &Session{answer: o.Answer, roots: o.Roots, refused: o.Refused}
-	s.upstream = NewUpstream(o.Server, Hooks{Log: o.Log, Events: o.Events, Version: o.Version})
+	s.upstream = NewUpstream(o.Server, Hooks{Log: o.Log, Events: o.Events, Version: o.Version, Credentials: o.Credentials})
 	s.facts = &mcp.ClientInfo{Revision: mcp.LatestLegacy, Info: info(o.Version), Conversation: 1}
 	s.facts.Capabilities = capabilities(o)
 	s.host = o.Gate.Single(&bridge.Bridge{OneClient: true}, ForGateway(s.upstream), &gateway.ListenQuota{}, o.Server)

@@ -126,8 +126,8 @@ func TestOf(t *testing.T) {
 		{facts: at(302, func(f *Facts) { f.Location = "https://id.example/login" }), class: Redirected,
 			sentence: `server "gh" redirects to a sign-in page: https://id.example/login`, action: "send a token with --header 'Authorization: Bearer …'"},
 		{facts: at(401, func(f *Facts) { f.Challenge = `Bearer resource_metadata="https://h.example/.well-known/x"` }), class: NeedsSignIn,
-			sentence: `server "gh" requires sign-in with OAuth (HTTP 401), which this version of Dragoman does not support`,
-			action:   "get a token from the provider of the server, and send it with --header 'Authorization: Bearer …'"},
+			sentence: `server "gh" wants you to sign in (HTTP 401)`,
+			action:   "run `dragoman login URL`, with the URL of the server"},
 		{facts: at(401, func(f *Facts) {
 			f.Challenge, f.Credentials = `Bearer resource_metadata="https://h.example/.well-known/x"`, true
 		}), class: Unauthorized,

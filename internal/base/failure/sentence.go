@@ -194,10 +194,14 @@ func (f *Facts) sentence(err error, best string) saying {
 	case Redirected:
 		return f.redirected()
 	case NeedsSignIn:
-		return saying{
-			sentence: coded(who+" requires sign-in with OAuth") + ", which this version of Dragoman does not support",
-			action:   "get a token from the provider of the server, and send it with " + f.add("--header 'Authorization: Bearer …'", "headers: {Authorization: 'Bearer …'}"),
+		s := saying{sentence: who + " wants you to sign in", action: "run `dragoman login URL`, with the URL of the server"}
+		if f.Status != 0 {
+			s.sentence = coded(s.sentence)
 		}
+		if f.Server != "" && !f.Given {
+			s.action = "run `dragoman login " + f.Server + "`"
+		}
+		return s
 	case Unauthorized:
 		return f.unauthorized(best)
 	case Overloaded:

@@ -18,7 +18,7 @@ import (
 func (d *Desk) reach(near egress.Nearness, s *Server) oauth.Doer {
 	c := d.o.Egress
 	if s != nil {
-		c = c.Trusting(s.settings.CAs)
+		c = c.Trusting(s.settings.cas())
 	}
 	return c.From(near, egress.Bounds{})
 }

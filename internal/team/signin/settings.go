@@ -35,8 +35,16 @@ type Settings struct {
 	Params map[string]string
 	// Hold is how long a call waits for a person. It's for those who ask; this package doesn't read it.
 	Hold time.Duration
-	// CAs are the authorities that the server's certificate may come from; nil means those of the system.
-	CAs *x509.CertPool
+	// CAs returns the authorities that the server's certificate may come from; nil means those of the system, as a
+	// nil result does. It may read a file.
+	CAs func() *x509.CertPool
+}
+
+func (s *Settings) cas() *x509.CertPool {
+	if s.CAs == nil {
+		return nil
+	}
+	return s.CAs()
 }
 
 // shared reports whether one credential is for all.

@@ -171,29 +171,32 @@ var ownLocks = []string{"internal/workbench/fake"}
 // operation". The value is the reason why the operation blocks no other work. See
 // internal/threads.md.
 var lockExceptions = map[string]string{
-	"internal/app/cli/status.go: status.tick: the callback width is called":                                               drawing,
-	"internal/app/cli/status.go: status.print: the interface out is called":                                               drawing,
-	"internal/relay/downstream/ask.go: requestCaller.notify: the interface responder is called":                           oneResponse,
-	"internal/relay/downstream/ask.go: requestCaller.finish: the interface responder is called":                           oneResponse,
-	"internal/relay/conn/flow.go: flow.take: Conn.refuse is called: the interface link is called, by way of Conn.respond": oneCall,
-	"internal/relay/conn/flow.go: flow.take: Conn.serveRequest is called: a line is logged":                               oneCall,
-	"internal/relay/conn/flow.go: flow.take: flow.forward is called: the callback Notice is called":                       oneCall,
-	"internal/relay/conn/flow.go: flow.take: flow.takeProgress is called: the interface caller is called":                 oneCall,
-	"internal/relay/conn/flow.go: flow.take: flow.takeLog is called: the interface caller is called":                      oneCall,
-	"internal/workbench/tape/play.go: pipePlay.line: the interface to is called":                                          oneTape,
-	"internal/workbench/tape/play.go: pipePlay.close: the interface to is called":                                         oneTape,
-	"internal/workbench/tape/call.go: Recorder.Wire: Recorder.write is called: the interface w is called":                 oneTape,
-	"internal/workbench/tape/recorder.go: Recorder.line: Recorder.write is called: the interface w is called":             oneTape,
-	"internal/workbench/tape/recorder.go: Recorder.closed: Recorder.write is called: the interface w is called":           oneTape,
-	"internal/workbench/tape/recorder.go: Recorder.head: Recorder.write is called: the interface w is called":             oneTape,
-	"internal/workbench/tape/recorder.go: Recorder.part: Recorder.write is called: the interface w is called":             oneTape,
-	"internal/app/telemetry/log.go: Log.catchUp: a line is logged":                                                        oneLog,
-	"internal/app/telemetry/log.go: Log.catchUp: Log.write is called: the callback Step is called":                        oneLog,
-	"internal/server/lines/lines.go: Conn.send: the interface out is called":                                              oneOutput,
+	"internal/app/cli/status.go: status.tick: the callback width is called":                                                                    drawing,
+	"internal/app/cli/status.go: status.print: the interface out is called":                                                                    drawing,
+	"internal/app/runtime/project.go: Project.apply: Project.adoptLocked is called: the callback Credentials is called, by way of NewUpstream": signs,
+	"internal/app/runtime/project.go: Project.adoptLocked: NewUpstream is called: the callback Credentials is called":                          signs,
+	"internal/relay/downstream/ask.go: requestCaller.notify: the interface responder is called":                                                oneResponse,
+	"internal/relay/downstream/ask.go: requestCaller.finish: the interface responder is called":                                                oneResponse,
+	"internal/relay/conn/flow.go: flow.take: Conn.refuse is called: the interface link is called, by way of Conn.respond":                      oneCall,
+	"internal/relay/conn/flow.go: flow.take: Conn.serveRequest is called: a line is logged":                                                    oneCall,
+	"internal/relay/conn/flow.go: flow.take: flow.forward is called: the callback Notice is called":                                            oneCall,
+	"internal/relay/conn/flow.go: flow.take: flow.takeProgress is called: the interface caller is called":                                      oneCall,
+	"internal/relay/conn/flow.go: flow.take: flow.takeLog is called: the interface caller is called":                                           oneCall,
+	"internal/workbench/tape/play.go: pipePlay.line: the interface to is called":                                                               oneTape,
+	"internal/workbench/tape/play.go: pipePlay.close: the interface to is called":                                                              oneTape,
+	"internal/workbench/tape/call.go: Recorder.Wire: Recorder.write is called: the interface w is called":                                      oneTape,
+	"internal/workbench/tape/recorder.go: Recorder.line: Recorder.write is called: the interface w is called":                                  oneTape,
+	"internal/workbench/tape/recorder.go: Recorder.closed: Recorder.write is called: the interface w is called":                                oneTape,
+	"internal/workbench/tape/recorder.go: Recorder.head: Recorder.write is called: the interface w is called":                                  oneTape,
+	"internal/workbench/tape/recorder.go: Recorder.part: Recorder.write is called: the interface w is called":                                  oneTape,
+	"internal/app/telemetry/log.go: Log.catchUp: a line is logged":                                                                             oneLog,
+	"internal/app/telemetry/log.go: Log.catchUp: Log.write is called: the callback Step is called":                                             oneLog,
+	"internal/server/lines/lines.go: Conn.send: the interface out is called":                                                                   oneOutput,
 }
 
 // These are the reasons in lockExceptions. They mean that the lock only orders the writes to one target.
 const (
+	signs       = "Options.Credentials makes an object and waits for nobody"
 	drawing     = "status.mu is of one terminal"
 	oneResponse = "requestCaller.writing is of one response: one event after another, nothing after the answer"
 	oneCall     = "flow.taking is of one call: its messages in their order"

@@ -1,0 +1,316 @@
+package daemon
+
+import (
+	"context"
+	"crypto/x509"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/app/runtime"
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
+	"github.com/dragoman-mcp/dragoman/internal/relay/event"
+	"github.com/dragoman-mcp/dragoman/internal/relay/gateway"
+	"github.com/dragoman-mcp/dragoman/internal/relay/upstream"
+	"github.com/dragoman-mcp/dragoman/internal/setup/config"
+	"github.com/dragoman-mcp/dragoman/internal/team/egress"
+	"github.com/dragoman-mcp/dragoman/internal/team/signin"
+	"github.com/dragoman-mcp/dragoman/internal/team/store"
+	"github.com/dragoman-mcp/dragoman/internal/transport/httplink"
+)
+
+// DeskOptions say where a command keeps who is signed in at servers, and how the user gets to an issuer.
+type DeskOptions struct {
+	// Config names the database, the vault's key and the hosts that may be near, as for Serve.
+	Config   *config.Snapshot
+	Database string // as in ServeOptions
+	// Browser opens a link for the user. Nil means that there's no browser.
+	Browser func(ctx context.Context, link string) error
+	// AtOnce begins a sign-in as soon as a server asks for one.
+	AtOnce bool
+	Log    *slog.Logger
+	Env    func(string) (string, bool)
+}
+
+// Desk signs the user of a command in at servers. It shares what it keeps with every serve and every command that has the
+// same database, and opens that only when a server asks for a sign-in. The caller must call Close.
+type Desk struct {
+	*signin.Desk
+
+	all    *signIns
+	mu     sync.Mutex
+	opened []*store.Store
+}
+
+// OpenDesk returns a Desk.
+func OpenDesk(o DeskOptions) *Desk {
+	d := &Desk{}
+	if o.Config == nil {
+		o.Config = config.Default()
+	}
+	log := orDiscard(o.Log)
+	d.Desk = signin.New(signin.Options{
+		Open: func(ctx context.Context) (*store.Safe, error) {
+			safe, err := openSafe(ctx, &ServeOptions{Config: o.Config, Database: o.Database, Env: o.Env, Log: log})
+			if err == nil {
+				d.mu.Lock()
+				defer d.mu.Unlock()
+				d.opened = append(d.opened, safe.Store())
+			}
+			return safe, err
+		},
+		Egress: egress.New(egress.Options{Allow: o.Config.Egress.Allow}), Browser: o.Browser, AtOnce: o.AtOnce, Alone: true, Log: log,
+	})
+	d.all = newSignIns(d.Desk)
+	d.all.browser = o.Browser != nil && o.AtOnce
+	return d
+}
+
+// Close ends the sign-ins of this process. Those that aren't done may go on in others.
+func (d *Desk) Close() {
+	d.Desk.Close()
+	for _, s := range d.opened {
+		_ = s.Close()
+	}
+}
+
+// Place returns where the sign-ins are kept, or "" if the store wasn't opened.
+func (d *Desk) Place() store.Place {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.opened) == 0 {
+		return ""
+	}
+	return d.opened[len(d.opened)-1].State().Place
+}
+
+// credentials is runtime.Hooks.Credentials. d may be nil.
+func (d *Desk) credentials() func(config.Server) upstream.Credentials {
+	if d == nil {
+		return nil
+	}
+	return func(c config.Server) upstream.Credentials { return d.all.credentials(event.DefaultProject, c) }
+}
+
+// serve lets the clients of one server sign in at it, and tells them and the server when somebody has, here or in another
+// process. The caller must call the function that it returns.
+func (d *Desk) serve(ctx context.Context, host *gateway.Single, u *upstream.Upstream, version string) (stop func()) {
+	host.SignIn = runtime.NewSignIn(d.all.of(event.DefaultProject), version)
+	host.SignIn.AtHandshake = d.all.browser
+	host.SignIn.Signed = func(_, scope string) { host.SignedIn(scope) }
+	ctx, stop = context.WithCancel(ctx)
+	var following sync.WaitGroup
+	following.Go(func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-d.Changed():
+				u.Renewed("")
+				host.SignedIn("")
+			}
+		}
+	})
+	return func() {
+		stop()
+		following.Wait()
+	}
+}
+
+// At returns what signs the requests to a server of default, or nil if nobody signs in at it.
+func (d *Desk) At(c config.Server) *signin.Server {
+	if x, _ := d.all.at(event.DefaultProject, c.Name); x != nil {
+		return x
+	}
+	return d.all.add(event.DefaultProject, c)
+}
+
+// signIns are what signs people in to the servers of all projects.
+type signIns struct {
+	desk *signin.Desk // nil if there's no store
+	// strangers says that whoever comes in from another machine has no name, so that only what is shared can be used.
+	strangers bool
+	// browser says that this process opens a browser for a person whom a server asks for.
+	browser bool
+
+	mu      sync.Mutex
+	servers map[serverOf]*signin.Server
+	holds   map[serverOf]time.Duration
+}
+
+// serverOf names a server of a project.
+type serverOf struct{ project, server string }
+
+// add returns what signs the requests to a server of a project, or nil if nobody signs in at it. It replaces that
+// of a server with the same name.
+func (s *signIns) add(project string, c config.Server) *signin.Server {
+	var x *signin.Server
+	switch {
+	case s.desk == nil, c.URL == "", c.SignIn.How == config.HowHeaders, c.SignIn.How == config.HowNone:
+	case (s.strangers || c.SignIn.Anonymous) && !c.SignIn.Shared:
+	default:
+		x, _ = s.desk.Server(project, c.Name, c.URL, signInSettings(&c)) // whoever opens the server says what's wrong with its URL
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := serverOf{project, c.Name}
+	if old := s.servers[key]; old != nil {
+		old.Close()
+	}
+	delete(s.servers, key)
+	if x != nil {
+		s.servers[key], s.holds[key] = x, c.SignIn.Hold
+	}
+	return x
+}
+
+func (s *signIns) at(project, server string) (*signin.Server, time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := serverOf{project, server}
+	return s.servers[key], s.holds[key]
+}
+
+// credentials is runtime.Options.Credentials.
+func (s *signIns) credentials(project string, c config.Server) upstream.Credentials {
+	if x := s.add(project, c); x != nil {
+		return x
+	}
+	return nil // not an interface value that contains a nil *signin.Server
+}
+
+// of is runtime.Options.SignIn.
+func (s *signIns) of(project string) gateway.Signer { return signer{s, project} }
+
+// signer signs people in to the servers of one project.
+type signer struct {
+	all     *signIns
+	project string
+}
+
+// CanSignIn implements gateway.Signer.
+func (s signer) CanSignIn(server string) bool {
+	x, _ := s.all.at(s.project, server)
+	return x != nil
+}
+
+// SignIn implements gateway.Signer. The link that it returns is the issuer's, and binds to the caller whoever opens it.
+// So only the local user gets one (2025-11-25 §Elicitation, "Phishing": the server MUST verify who opens it).
+func (s signer) SignIn(ctx context.Context, who *identity.Principal, server string) (*gateway.SigningIn, error) {
+	x, hold := s.all.at(s.project, server)
+	if x == nil {
+		return nil, fmt.Errorf("nobody signs in to server %q any more", server)
+	}
+	of := x.Of(who)
+	if who.Key() != "" {
+		return nil, &signin.Needed{Server: server, Of: of, Shared: of.Subject == store.Shared}
+	}
+	f, err := x.Begin(ctx, of, s.all.browser)
+	if err != nil {
+		return nil, err
+	}
+	return &gateway.SigningIn{Link: f.Link(), Expires: f.Until(), Hold: hold, Done: f.Done(), Err: func() error { return f.Wait(context.Background()) }}, nil
+}
+
+func signInSettings(c *config.Server) signin.Settings {
+	x := c.SignIn
+	out := signin.Settings{
+		Scopes: x.Scopes, ClientID: x.ClientID, ClientSecret: x.ClientSecret, PrivateKey: x.PrivateKey,
+		Issuer: x.Issuer, AuthorizationURL: x.AuthorizationURL, TokenURL: x.TokenURL, ClientMetadataURL: x.ClientMetadataURL,
+		Callback: x.Callback, Resource: x.Resource, Params: x.Params, Hold: x.Hold,
+	}
+	if x.Shared {
+		out.Per = "shared"
+	}
+	if file := c.CAFile; file != "" {
+		out.CAs = func() *x509.CertPool {
+			all, _ := httplink.LoadCAs(file) // without it the server can't be reached either, and then that's what people are told
+			return all
+		}
+	}
+	return out
+}
+
+// openSignIns returns what signs people in to the servers of a Serve. open says that clients need no key, and local that
+// they're all on this machine.
+func openSignIns(o *ServeOptions, open, local bool) *signIns {
+	s := newSignIns(nil)
+	s.strangers = open && !local
+	if o.safe != nil {
+		s.desk = signin.New(signin.Options{
+			Open:   func(context.Context) (*store.Safe, error) { return o.safe, nil },
+			Known:  true,
+			Egress: egress.New(egress.Options{Allow: o.Config.Egress.Allow}),
+			Alone:  open && local,
+			Log:    o.Log,
+		})
+	}
+	return s
+}
+
+func newSignIns(d *signin.Desk) *signIns {
+	return &signIns{desk: d, servers: make(map[serverOf]*signin.Server), holds: make(map[serverOf]time.Duration)}
+}
+
+// close ends the sign-ins of this process.
+func (s *signIns) close() {
+	if s.desk != nil {
+		s.desk.Close()
+	}
+}
+
+// follow opens servers again as soon as somebody has signed in or out at them, in whichever process that was, until
+// ctx ends.
+func (s *signIns) follow(ctx context.Context, r *runtime.Runtime, log *slog.Logger) {
+	before := map[store.SignIn]signin.Entry{}
+	for {
+		changed := s.desk.Changed()
+		now, err := s.desk.SignedIn(ctx)
+		if err != nil {
+			if ctx.Err() == nil {
+				log.Warn("the sign-ins could not be read", "cause", err.Error())
+			}
+			return
+		}
+		after := make(map[store.SignIn]signin.Entry, len(now))
+		for _, x := range now {
+			if old, ok := before[x.SignIn]; !ok || old.Spent != x.Spent || !old.Since.Equal(x.Since) {
+				s.renewed(r, x.SignIn)
+			}
+			delete(before, x.SignIn)
+			after[x.SignIn] = x
+		}
+		for of := range before {
+			s.renewed(r, of)
+		}
+		before = after
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+		}
+	}
+}
+
+// renewed tells the servers that a sign-in is about, for those whom it is about.
+func (s *signIns) renewed(r *runtime.Runtime, of store.SignIn) {
+	p := r.Project(of.Project)
+	if p == nil {
+		return
+	}
+	s.mu.Lock()
+	var names []string
+	for key, x := range s.servers {
+		if key.project == of.Project && x.Of(nil).Server == of.Server {
+			names = append(names, key.server)
+		}
+	}
+	s.mu.Unlock()
+	for _, name := range names {
+		p.SignedIn(name, "") // the scope of what all share, and of the local user if nobody else is there
+		if of.Subject != store.Shared {
+			p.SignedIn(name, of.Subject)
+		}
+	}
+}

@@ -1,0 +1,171 @@
+//go:build unix
+
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/setup/config"
+	"github.com/dragoman-mcp/dragoman/internal/team/signin"
+	"github.com/dragoman-mcp/dragoman/internal/workbench/fake"
+)
+
+// secured starts a server that wants a sign-in, with the pages of an issuer that asks nothing.
+func secured(t *testing.T, profile string, set ...string) (*fake.OAuth, config.Server) {
+	t.Helper()
+	o := fake.Options{Set: map[string]string{"revision": "2025-06-18", "consent": "none"}}
+	for _, kv := range set {
+		k, v, _ := strings.Cut(kv, "=")
+		o.Set[k] = v
+	}
+	a, err := fake.NewOAuth(profile, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	web := httptest.NewServer(a.Handler())
+	t.Cleanup(func() {
+		_ = a.Close()
+		web.Close()
+		if v := a.Violations(); len(v) > 0 {
+			t.Errorf("%q", v)
+		}
+	})
+	c, problem := config.Complete(config.Server{Name: "gh", URL: web.URL + a.Path()})
+	if problem != nil {
+		t.Fatal(problem)
+	}
+	return a, c
+}
+
+// visit is a browser: it opens a link and follows it back to us.
+func visit(ctx context.Context, link string) error {
+	c := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, link, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := c.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if b, _ := io.ReadAll(resp.Body); resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", resp.Status, b)
+	}
+	return nil
+}
+
+// signInAs signs the user of a command in at a server.
+func signInAs(t *testing.T, c config.Server, database string) {
+	t.Helper()
+	d := OpenDesk(DeskOptions{Database: database, Browser: visit})
+	defer d.Close()
+	s, err := Connect(t.Context(), ConnectOptions{Server: c, Desk: d})
+	var needed *signin.Needed
+	if !errors.As(err, &needed) {
+		t.Fatalf("a session without a sign-in: %v, %v", s, err)
+	}
+	f, err := d.At(c).Begin(t.Context(), needed.Of, true)
+	if err == nil {
+		err = f.Wait(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, err = Connect(t.Context(), ConnectOptions{Server: c, Desk: d}); err != nil {
+		t.Fatal(err)
+	}
+	if l, err := s.List(t.Context(), "tools"); err != nil || len(l.Items) == 0 {
+		t.Errorf("%d tools, %v", len(l.Items), err)
+	}
+	_ = s.Close()
+}
+
+// TestSignInOfACommandCountsForServe signs in with a command while serve runs. Serve must use the credential at once,
+// and again after it was started anew, and must lose it with the sign-out.
+func TestSignInOfACommandCountsForServe(t *testing.T) {
+	a, c := secured(t, "ok")
+	database := filepath.Join(t.TempDir(), "dragoman.db")
+	s := *config.Default()
+	s.Servers = []config.Server{c}
+	at := func(o *ServeOptions) { o.Database = database }
+	tools := func(r *rig) string { return r.modern("/s/gh/mcp", "1", "tools/list", "", "").body }
+	r := serve(t, &s, at)
+	if got := tools(r); !strings.Contains(got, `"sign_in"`) {
+		t.Fatalf("before the sign-in: %s", got)
+	}
+	signInAs(t, c, database)
+	for end := time.Now().Add(20 * time.Second); strings.Contains(tools(r), `"sign_in"`); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("after the sign-in: %s", tools(r))
+		}
+	}
+	if err := r.stop(); err != nil {
+		t.Fatal(err)
+	}
+	r = serve(t, &s, at)
+	if got := tools(r); strings.Contains(got, `"sign_in"`) {
+		t.Errorf("the next serve: %s", got)
+	}
+	if n := a.Counts(); n["register"] != 1 || n["authorize"] != 1 {
+		t.Errorf("%v", n)
+	}
+	d := OpenDesk(DeskOptions{Database: database})
+	defer d.Close()
+	all, err := d.SignedIn(t.Context())
+	if err != nil || len(all) != 1 || all[0].Subject != "local" || all[0].Project != "default" {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	there, revoked, err := d.SignOut(t.Context(), "me", all[0].SignIn)
+	if !there || !revoked || err != nil {
+		t.Errorf("%v, %v, %v", there, revoked, err)
+	}
+	for end := time.Now().Add(20 * time.Second); !strings.Contains(tools(r), `"sign_in"`); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("after the sign-out: %s", tools(r))
+		}
+	}
+}
+
+// TestNoSignInOpensNoDatabase checks that a command at a server that wants no sign-in, or gets a header, and one that
+// refuses without asking for OAuth, makes no file.
+func TestNoSignInOpensNoDatabase(t *testing.T) {
+	_, wants := secured(t, "ok")
+	wants.Header = []config.Field{{Name: "Authorization", Value: config.NewSecret("Bearer no")}}
+	wants.SignIn.How = config.HowHeaders
+	refuses := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusUnauthorized) }))
+	defer refuses.Close()
+	open, err := fake.NewOAuth("ok", fake.Options{Set: map[string]string{"revision": "2025-06-18"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer open.Close()
+	for name, url := range map[string]string{"a header": wants.URL, "a 401 without OAuth": refuses.URL + "/mcp"} {
+		c := wants
+		if c.URL = url; name != "a header" {
+			c.Header, c.SignIn = nil, config.SignIn{}
+		}
+		folder := t.TempDir()
+		d := OpenDesk(DeskOptions{Database: filepath.Join(folder, "dragoman.db"), AtOnce: true, Browser: func(context.Context, string) error {
+			t.Errorf("%s: a browser was opened", name)
+			return nil
+		}})
+		if _, err := Connect(t.Context(), ConnectOptions{Server: c, Desk: d}); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+		d.Close()
+		if all, _ := os.ReadDir(folder); len(all) > 0 {
+			t.Errorf("%s: there is %s", name, all[0].Name())
+		}
+	}
+}
