@@ -1,15 +1,12 @@
 package cli
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
-	"os/exec"
-	"runtime"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -73,7 +70,7 @@ func (c *consoleCommand) run(cmd *cobra.Command, _ []string) error {
 		return s.notServe()
 	}
 	if c.open {
-		if err := openBrowser(cmd.Context(), link.URL); err != nil {
+		if err := c.env.seat().Open(cmd.Context(), link.URL); err != nil {
 			c.status.Printf("no browser could be started (%v); open this link yourself", err)
 		} else if !c.asJSON {
 			c.status.Printf("opened the console in the browser")
@@ -100,16 +97,4 @@ func checkLink(link string) error {
 // isPlain reports whether a link has no character that a shell or a terminal would interpret.
 func isPlain(link string) bool {
 	return !strings.ContainsFunc(link, func(r rune) bool { return r <= ' ' || r >= 0x7f || strings.ContainsRune("\"'`$&|;<>()\\%^", r) })
-}
-
-// openBrowser opens a link in the user's browser.
-func openBrowser(ctx context.Context, link string) error {
-	name, args := "xdg-open", []string{link}
-	switch runtime.GOOS {
-	case "darwin":
-		name = "open"
-	case "windows":
-		name, args = "rundll32", []string{"url.dll,FileProtocolHandler", link}
-	}
-	return exec.CommandContext(ctx, name, args...).Run()
 }

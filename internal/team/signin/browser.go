@@ -57,7 +57,9 @@ func (w World) Open(ctx context.Context, link string) error {
 }
 
 // unsafeInLink reports whether a character may have a meaning for a program beyond that of a URL.
-func unsafeInLink(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("\"'`<>\\^{|}", r) }
+func unsafeInLink(r rune) bool {
+	return r <= ' ' || r > '~' || strings.ContainsRune("\"'`<>\\^{|}$();", r)
+}
 
 // programs returns the commands that may open a link.
 func (w World) programs(link string) (all [][]string) {

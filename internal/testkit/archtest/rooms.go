@@ -116,6 +116,7 @@ var datesNamedIn = []string{"internal/protocol/dialect", "internal/workbench/fak
 // neither sync.WaitGroup.Go nor errgroup works there.
 var goStatements = map[string]string{
 	"internal/transport/stdio/std.go": "a read of a standard input that takes no deadline cannot be unblocked, so nobody can wait for it",
+	"internal/app/cli/browser.go":     "a browser in the foreground ends when its user closes it, and must not end with us",
 	"internal/team/vault/keyring.go":  "the library takes no context, and a keyring that waits for a password may never answer",
 }
 
