@@ -126,7 +126,7 @@ func (d *Desk) watch(s *store.Store) {
 		case <-old.Replaced():
 		}
 		now := s.Snapshot()
-		if !sameSignIns(old, now) {
+		if !now.SameCredentials(old) && !sameSignIns(old, now) {
 			d.mu.Lock()
 			close(d.changed)
 			d.changed = make(chan struct{})

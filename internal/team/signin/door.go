@@ -39,6 +39,9 @@ const (
 	foreign       // another program listens
 )
 
+// closeTime is how long a process that ends waits for a browser that has just come back.
+const closeTime = 10 * time.Second
+
 // tryEvery is how often a process tries to get a port that another one has.
 const tryEvery = 250 * time.Millisecond
 
@@ -192,6 +195,7 @@ func (o *door) keep(ctx context.Context) {
 	for ctx.Err() == nil {
 		if list := o.listen(ctx); list != nil {
 			o.set(held)
+			o.d.o.step("holds the port")
 			o.serve(ctx, list)
 			return
 		}
@@ -259,7 +263,7 @@ func (o *door) serve(ctx context.Context, list []net.Listener) {
 	<-ctx.Done()
 	most := finishTime
 	if o.d.ctx.Err() != nil {
-		most = time.Second
+		most = closeTime
 	}
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), most)
 	defer stop()

@@ -182,7 +182,6 @@ func (f *Flow) run() {
 		err = f.take(safe)
 	}
 	if err == nil {
-		close(f.ready)
 		err = f.follow(safe)
 	}
 	d.mu.Lock()
@@ -368,6 +367,16 @@ func (f *Flow) follow(safe *store.Safe) error {
 	}
 	door := d.enter(port, name)
 	defer d.leave(door)
+	select {
+	case <-door.settled: // nobody gets a link to which nobody listens
+	case <-d.ctx.Done():
+		return ErrClosed
+	}
+	if why := door.taken(); why != nil {
+		_ = d.fail(d.ctx, safe, f.row.ID, why)
+		return why
+	}
+	close(f.ready)
 	for {
 		snap, now := safe.Store().Snapshot(), time.Now()
 		row, there := snap.Flow(f.of)

@@ -1,12 +1,13 @@
 package signin
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"io"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -29,7 +30,9 @@ type strict struct {
 	broken   func(w http.ResponseWriter) bool // answers in place of the token endpoint
 	silent   bool                             // doesn't say who it is in answers
 	deny     bool
-	needs    string // a scope that /mcp needs
+	needs    string   // a scope that /mcp needs
+	grants   string   // the scopes that it grants, whatever was asked for
+	asked    []string // the scopes of each authorization
 	offers   []string
 	device   bool
 	clients  map[string][]string // redirect URIs
@@ -38,7 +41,6 @@ type strict struct {
 	refresh  map[string]*grant
 	devices  map[string]*grant
 	tabs     []string
-	visits   int
 	counts   map[string]int // by what happened
 	forgiven int            // calls of /mcp that were let in
 }
@@ -171,6 +173,7 @@ func (s *strict) authorize(w http.ResponseWriter, r *http.Request) {
 	defer s.mu.Unlock()
 	q := r.URL.Query()
 	back := url.Values{"state": {q.Get("state")}}
+	s.asked = append(s.asked, q.Get("scope"))
 	if !s.silent {
 		back.Set("iss", s.URL)
 	}
@@ -253,46 +256,51 @@ func (s *strict) token(w http.ResponseWriter, r *http.Request) {
 // issue gives tokens for a grant.
 func (s *strict) issue(w http.ResponseWriter, g *grant) {
 	next := *g
-	next.parent, next.used, next.until = g, false, s.now().Add(s.life)
+	next.parent, next.used, next.until, next.scope = g, false, s.now().Add(s.life), cmp.Or(s.grants, g.scope)
 	access, refresh := "access-"+random(), "refresh-"+random()
 	s.access[access] = &next
 	again := next
 	s.refresh[refresh] = &again
-	answer(w, 200, map[string]any{"access_token": access, "token_type": "Bearer", "expires_in": int(s.life.Seconds()), "refresh_token": refresh, "scope": g.scope})
+	answer(w, 200, map[string]any{"access_token": access, "token_type": "Bearer", "expires_in": int(s.life.Seconds()), "refresh_token": refresh, "scope": next.scope})
 }
 
-// visit opens a link as a browser does, for somebody, and follows it to its end. As long as nobody listens at the
-// callback, it loads the page again. It returns the status of the last page, and how long nobody was there.
+// consent opens a link as a browser does, for somebody, and returns where the issuer sends the browser.
+func (s *strict) consent(ctx context.Context, link, who string) (back string, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, link+"&who="+url.QueryEscape(who), nil)
+	if err != nil {
+		return "", err
+	}
+	resp, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(req)
+	if err != nil {
+		return "", err
+	}
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusFound {
+		return "", fmt.Errorf("the issuer's page has the status %d", resp.StatusCode)
+	}
+	return resp.Header.Get("Location"), nil
+}
+
+// visit opens a link for somebody and follows it to its end. As long as nobody listens at the callback, it loads the
+// page again. It returns the status of the last page, and how long nobody was there.
 func (s *strict) visit(ctx context.Context, link, who string) (status int, away time.Duration, err error) {
-	s.mu.Lock()
-	s.visits++
-	s.mu.Unlock()
-	c := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, Transport: &http.Transport{DisableKeepAlives: true}}
-	at := link + "&who=" + url.QueryEscape(who)
-	began := time.Now()
-	for {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
-		if err != nil {
-			return 0, 0, err
+	back, err := s.consent(ctx, link, who)
+	for began := time.Now(); err == nil; {
+		var req *http.Request
+		if req, err = http.NewRequestWithContext(ctx, http.MethodGet, back, nil); err != nil {
+			break
 		}
-		resp, err := c.Do(req)
-		switch {
-		case ctx.Err() != nil:
-			return 0, away, ctx.Err()
-		case err != nil && away < 30*time.Second:
-			time.Sleep(20 * time.Millisecond)
-			away = time.Since(began)
-			continue
-		case err != nil:
-			return 0, away, err
-		}
-		_, _ = io.Copy(io.Discard, resp.Body)
-		_ = resp.Body.Close()
-		if resp.StatusCode != http.StatusFound {
+		resp, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(req)
+		if err == nil {
+			_ = resp.Body.Close()
 			return resp.StatusCode, away, nil
 		}
-		at, began = resp.Header.Get("Location"), time.Now()
+		if away = time.Since(began); away > 30*time.Second || ctx.Err() != nil {
+			return 0, away, err
+		}
+		time.Sleep(20 * time.Millisecond)
 	}
+	return 0, away, err
 }
 
 // call sends a request to the server as httplink does: it's signed, and after a refusal it's signed and sent again.

@@ -83,8 +83,10 @@ func (p peer) desk() *Desk {
 	return New(Options{
 		Open: p.open, Egress: egress.New(egress.Options{}), Browser: p.tab, Alone: true, Log: slog.New(slog.DiscardHandler), alive: p.Alive,
 		step: func(name string) {
+			if name == "holds the port" {
+				fmt.Println(name)
+			}
 			if name == p.Kill {
-				fmt.Println("kill")
 				_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 				select {}
 			}
@@ -97,6 +99,7 @@ func (p peer) run(ctx context.Context) error {
 	ctx, stop := context.WithTimeout(ctx, 2*time.Minute)
 	defer stop()
 	d := p.desk()
+	defer d.Close()
 	s, err := d.Server("default", "srv", p.Server+"/mcp", Settings{})
 	if err != nil {
 		return err

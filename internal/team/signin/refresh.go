@@ -23,7 +23,8 @@ const (
 
 // flight is the renewal of one credential by this process. All who need it wait for the same one.
 type flight struct {
-	done chan struct{} // closed when err is set
+	done chan struct{} // closed when the following are set
+	mine bool          // this process asked the issuer; otherwise another one had done so
 	err  error
 }
 
@@ -74,9 +75,11 @@ func (a *account) renewForced(ctx context.Context, safe *store.Safe, t *token) (
 	if err != nil || fresh == nil || fresh.generation == t.generation {
 		return false, err
 	}
-	a.mu.Lock()
-	a.forced, a.forcedAt = fresh.generation, time.Now()
-	a.mu.Unlock()
+	if f.mine {
+		a.mu.Lock()
+		a.forced, a.forcedAt = fresh.generation, time.Now()
+		a.mu.Unlock()
+	}
 	return true, nil
 }
 
@@ -113,7 +116,7 @@ func (a *account) renew(safe *store.Safe, t *token, now time.Time, force bool) (
 		// It belongs to no caller: who gives up must not take the answer from the others.
 		ctx, stop := context.WithTimeout(d.ctx, leaseTime)
 		defer stop()
-		f.err = a.renewNow(ctx, safe, t)
+		f.mine, f.err = a.renewNow(ctx, safe, t)
 		a.settle(f.err)
 		d.mu.Lock()
 		delete(d.flights, a.of)
@@ -141,21 +144,20 @@ func (a *account) settle(err error) {
 }
 
 // renewNow takes the lease of a credential and renews it, or waits until another process has done so.
-func (a *account) renewNow(ctx context.Context, safe *store.Safe, t *token) error {
+func (a *account) renewNow(ctx context.Context, safe *store.Safe, t *token) (mine bool, err error) {
 	for {
 		if err := safe.Store().Refresh(ctx); err != nil {
-			return err
+			return false, err
 		}
 		snap := safe.Store().Snapshot()
 		now, err := a.current(ctx, safe)
-		if err != nil {
-			return err
-		}
-		if now == nil || now.generation != t.generation {
-			return nil
-		}
-		if now.row.Spent {
-			return a.spent(now.why)
+		switch {
+		case err != nil:
+			return false, err
+		case now == nil || now.generation != t.generation:
+			return false, nil
+		case now.row.Spent:
+			return false, a.spent(now.why)
 		}
 		var lease store.Lease
 		var ok bool
@@ -165,13 +167,13 @@ func (a *account) renewNow(ctx context.Context, safe *store.Safe, t *token) erro
 			return err
 		})
 		if err != nil {
-			return err
+			return false, err
 		}
 		if ok {
 			return a.ask(ctx, safe, now, lease)
 		}
 		if err := waitFor(ctx, snap, lookEvery); err != nil {
-			return fmt.Errorf("another process renews the credential for server %s: %w", quote(a.s.name), err)
+			return false, fmt.Errorf("another process renews the credential for server %s: %w", quote(a.s.name), err)
 		}
 	}
 }
@@ -190,8 +192,9 @@ func waitFor(ctx context.Context, s *store.Snapshot, most time.Duration) error {
 	}
 }
 
-// ask asks the issuer for a new token. The caller has the lease.
-func (a *account) ask(ctx context.Context, safe *store.Safe, t *token, lease store.Lease) error {
+// ask asks the issuer for a new token. The caller has the lease. renewed is false if the issuer has refused, even if
+// another process turns out to have a newer token.
+func (a *account) ask(ctx context.Context, safe *store.Safe, t *token, lease store.Lease) (renewed bool, err error) {
 	d := a.s.d
 	d.o.step("before refresh")
 	asking, stop := context.WithTimeout(ctx, askTime)
@@ -203,18 +206,18 @@ func (a *account) ask(ctx context.Context, safe *store.Safe, t *token, lease sto
 	switch {
 	case err == nil:
 		d.o.step("during refresh")
-		return a.store(ctx, safe, t, answer, at)
+		return true, a.store(ctx, safe, t, answer, at)
 	case oauth.Refused(err, "invalid_grant"):
-		return a.refused(ctx, safe, t, lease, "")
+		return false, a.refused(ctx, safe, t, lease, "")
 	case oauth.Refused(err, "invalid_client"):
 		if err := a.forgetClient(ctx, safe, t); err != nil {
-			return err
+			return false, err
 		}
-		return a.refused(ctx, safe, t, lease, "the issuer no longer knows the client that it had registered")
+		return false, a.refused(ctx, safe, t, lease, "the issuer no longer knows the client that it had registered")
 	}
 	endErr := safe.Store().Write(context.WithoutCancel(ctx), d.me, func(x *store.Tx) error { return x.EndLease(t.row, lease.Fence) })
 	says, next := explain(err)
-	return &cannotRenew{server: a.s.name, says: says, next: next, weather: oauth.Weather(err), err: errors.Join(err, endErr)}
+	return false, &cannotRenew{server: a.s.name, says: says, next: next, weather: oauth.Weather(err), err: errors.Join(err, endErr)}
 }
 
 // store keeps an answer. Nobody uses it before it's on the disk, and so we try for a while: an issuer that

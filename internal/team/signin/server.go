@@ -211,6 +211,9 @@ func (s *Server) Refused(ctx context.Context, scope string, generation uint64, c
 		err = a.mayStepUp(c.Scopes, time.Now())
 	case t != nil && t.renewable() && !a.justForced(t.generation, time.Now()):
 		again, err = a.renewForced(ctx, safe, t)
+		if err == nil && !again {
+			t, err = a.current(ctx, safe)
+		}
 	}
 	if again || err != nil {
 		return again, err

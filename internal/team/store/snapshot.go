@@ -42,6 +42,9 @@ func (s *Snapshot) SamePeople(as *Snapshot) bool { return s.same(as, personKind)
 // SameSessions is described at SamePeople.
 func (s *Snapshot) SameSessions(as *Snapshot) bool { return s.same(as, sessionKind) }
 
+// SameCredentials reports whether another snapshot has the same credentials; see SameKeys.
+func (s *Snapshot) SameCredentials(as *Snapshot) bool { return s.same(as, credentialKind) }
+
 func (s *Snapshot) same(as *Snapshot, kind string) bool {
 	return as != nil && s.reads[kind] == as.reads[kind]
 }
