@@ -32,13 +32,14 @@ type place struct{ Database, Schema, Key string }
 // peer is a process that uses a server, as `run` does.
 type peer struct {
 	place
-	Server  string        // the URL of a strict
-	Subject string        // whose sign-in it is; "" for the local user
-	Kill    string        // the step at which it kills itself
-	Force   bool          // renew the token that is there
-	Alive   time.Duration // see Options
-	Calls   int           // how many calls it makes, all at once
-	For     time.Duration // and again and again for so long
+	Server   string        // the URL of a strict
+	Subject  string        // whose sign-in it is; "" for the local user
+	Callback string        // see Settings
+	Kill     string        // the step at which it kills itself
+	Force    bool          // renew the token that is there
+	Alive    time.Duration // see Options
+	Calls    int           // how many calls it makes, all at once
+	For      time.Duration // and again and again for so long
 }
 
 func TestMain(m *testing.M) {
@@ -100,7 +101,7 @@ func (p peer) run(ctx context.Context) error {
 	defer stop()
 	d := p.desk()
 	defer d.Close()
-	s, err := d.Server("default", "srv", p.Server+"/mcp", Settings{})
+	s, err := d.Server("default", "srv", p.Server+"/mcp", Settings{Callback: p.Callback})
 	if err != nil {
 		return err
 	}

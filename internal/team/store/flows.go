@@ -109,7 +109,7 @@ func (t *Tx) ReadyFlow(prepared string, x Flow) (bool, error) {
 
 // OpenFlow notes that a browser is about to be opened for a flow, and reports whether it may. It may not if
 // that was noted before, if the flow has ended, or if a browser has been opened for another one since
-// a time, and that one is still under way: people get one page after the other.
+// a time, and the person isn't back from there yet: people get one page after the other.
 func (t *Tx) OpenFlow(id string, now, since time.Time) (bool, error) {
 	list, err := allFlows(t.t)
 	if err != nil {
@@ -121,7 +121,7 @@ func (t *Tx) OpenFlow(id string, now, since time.Time) (bool, error) {
 		case !y.Open(now):
 		case y.ID == id:
 			may = y.Opened.IsZero()
-		case y.Opened.After(since):
+		case y.Opened.After(since) && y.Taken.IsZero():
 			return false, nil
 		}
 	}

@@ -154,6 +154,13 @@ func TestSignIns(t *testing.T) {
 			{take("f0", false), "", ""},
 			{take("f1", true), "flow f1 of p:ada opened taken ; flow f3 of p:bob opened ", ""},
 			{take("f1", false), "", ""},
+			{begin(flow("f9", "p:eve", 10*time.Minute), true), "flow f1 of p:ada opened taken ; flow f3 of p:bob opened ; flow f9 of p:eve ", ""},
+			{openTab("f9", -2*time.Minute, false), "", ""}, // Bob isn't back
+			{end("f3", "", true), "flow f1 of p:ada opened taken ; flow f9 of p:eve ", ""},
+			{openTab("f9", -2*time.Minute, true), "flow f1 of p:ada opened taken ; flow f9 of p:eve opened ", ""}, // Ada is back
+			{end("f9", "", true), "flow f1 of p:ada opened taken ", ""},
+			{begin(flow("f3", "p:bob", 10*time.Minute), true), "flow f1 of p:ada opened taken ; flow f3 of p:bob ", ""},
+			{openTab("f3", -2*time.Minute, true), "flow f1 of p:ada opened taken ; flow f3 of p:bob opened ", ""},
 			{func(t *Tx) error { return t.TouchFlow("f1", now) }, "", ""},
 			{func(t *Tx) error { return t.TouchFlow("f3", now) }, "", ""}, // nobody finishes it
 			{end("f1", "no", true), "flow f1 of p:ada opened taken no; flow f3 of p:bob opened ", ""},
