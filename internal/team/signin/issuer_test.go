@@ -30,6 +30,8 @@ type strict struct {
 	broken   func(w http.ResponseWriter) bool // answers in place of the token endpoint
 	silent   bool                             // doesn't say who it is in answers
 	deny     bool
+	issuer   string   // another issuer that protects /mcp
+	server   string   // another server that this issuer protects
 	needs    string   // a scope that /mcp needs
 	grants   string   // the scopes that it grants, whatever was asked for
 	asked    []string // the scopes of each authorization
@@ -68,7 +70,7 @@ func newStrict(t *testing.T) *strict {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/mcp", s.mcp)
 	mux.HandleFunc("/.well-known/oauth-protected-resource/mcp", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, 200, map[string]any{"resource": s.URL + "/mcp", "authorization_servers": []string{s.URL}, "scopes_supported": s.offers})
+		answer(w, 200, map[string]any{"resource": s.URL + "/mcp", "authorization_servers": []string{cmp.Or(s.issuer, s.URL)}, "scopes_supported": s.offers})
 	})
 	mux.HandleFunc("/.well-known/oauth-authorization-server", func(w http.ResponseWriter, _ *http.Request) {
 		s.count("metadata")
@@ -181,7 +183,7 @@ func (s *strict) authorize(w http.ResponseWriter, r *http.Request) {
 	case !slices.Contains(s.clients[q.Get("client_id")], q.Get("redirect_uri")):
 		http.Error(w, "unknown client or redirect", 400)
 		return
-	case q.Get("resource") != s.URL+"/mcp" || q.Get("code_challenge_method") != "S256" || q.Get("response_type") != "code" || len(q.Get("state")) < 43:
+	case q.Get("resource") != cmp.Or(s.server, s.URL)+"/mcp" || q.Get("code_challenge_method") != "S256" || q.Get("response_type") != "code" || len(q.Get("state")) < 43:
 		back.Set("error", "invalid_request")
 	case s.deny:
 		back.Set("error", "access_denied")

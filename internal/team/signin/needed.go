@@ -67,28 +67,24 @@ func (e *Problem) DescribeFailure(f *failure.Facts) {
 // ErrClosed is the error of what a closed Desk can no longer do.
 var ErrClosed = errors.New("the sign-in desk is closed")
 
-// explain returns what an error means to people: a sentence and the next step, or "".
+// explain returns what an error means to people: a sentence and the next step, which may be "".
 func explain(err error) (says, next string) {
 	var f failure.Facts
+	for e := err; e != nil; e = errors.Unwrap(e) {
+		if s, ok := e.(failure.Source); ok {
+			s.DescribeFailure(&f)
+		}
+	}
+	if f.Sentence != "" {
+		return f.Sentence, f.Action
+	}
 	var own *store.Error
-	switch {
-	case errors.As(err, &own):
+	if errors.As(err, &own) {
 		return own.Text, own.Next
-	default:
-		for e := err; e != nil; e = errors.Unwrap(e) {
-			if s, ok := e.(failure.Source); ok {
-				s.DescribeFailure(&f)
-			}
-		}
 	}
-	if says = f.Sentence; says == "" {
-		says = err.Error()
+	var step interface{ NextStep() string }
+	if errors.As(err, &step) {
+		next = step.NextStep()
 	}
-	if next = f.Action; next == "" {
-		var step interface{ NextStep() string }
-		if errors.As(err, &step) {
-			next = step.NextStep()
-		}
-	}
-	return says, next
+	return err.Error(), next
 }
