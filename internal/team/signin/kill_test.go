@@ -18,9 +18,12 @@ const kills, lanes = 200, 8
 func TestKill(t *testing.T) {
 	points := []string{"before browser", "after callback", "after token", "before commit", "before refresh", "during refresh"}
 	both(t, func(t *testing.T, p place) {
-		rounds := kills
+		rounds, alive := kills, time.Second
 		if testing.Short() {
 			rounds = 2 * len(points)
+		}
+		if raced { // everything takes ten times as long, also to show that it's alive
+			rounds, alive = 2*len(points), 5*time.Second
 		}
 		to := newStrict(t)
 		ctx, stop := context.WithCancel(t.Context())
@@ -35,13 +38,13 @@ func TestKill(t *testing.T) {
 				t.Fatal(err)
 			}
 			back := fmt.Sprintf("http://127.0.0.1:%d/callback", port)
-			next := newRig(t, p, to, Settings{Callback: back}, func(o *Options) { o.alive, o.Browser = killAlive, peer{Server: to.URL}.tab })
+			next := newRig(t, p, to, Settings{Callback: back}, func(o *Options) { o.alive, o.Browser = alive, peer{Server: to.URL}.tab })
 			if _, err := next.open(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			all.Go(func() {
 				for round := lane; round < rounds; round += lanes {
-					kill(t, next, to, peer{place: p, Server: to.URL, Callback: back, Subject: fmt.Sprint("p:", round), Kill: points[(round/lanes+lane)%len(points)], Alive: killAlive, Calls: 1})
+					kill(t, next, to, peer{place: p, Server: to.URL, Callback: back, Subject: fmt.Sprint("p:", round), Kill: points[(round/lanes+lane)%len(points)], Alive: alive, Calls: 1})
 				}
 			})
 		}
@@ -51,9 +54,6 @@ func TestKill(t *testing.T) {
 		t.Logf("%d kills, %d registrations, %d codes, %d refreshes", rounds, to.counts["register"], to.counts["authorization_code"], to.counts["refresh_token"])
 	})
 }
-
-// killAlive is after which time a process is taken for dead.
-const killAlive = time.Second
 
 // kill runs one round: a process is killed at a step, and next goes on.
 func kill(t *testing.T, next *rig, to *strict, p peer) {
