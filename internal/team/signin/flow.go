@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -46,8 +47,14 @@ type Flow struct {
 
 // Begin begins a sign-in, or joins the one that is under way, in whichever process that was begun. It returns when
 // the link is known. With browser, this process opens a browser for it, unless another one has done so already or has
-// yet to finish one before.
+// yet to finish one before. If somebody has signed in since the server refused them last, the flow has ended
+// already, and has no link.
 func (s *Server) Begin(ctx context.Context, of store.SignIn, browser bool) (*Flow, error) {
+	if s.settled(ctx, of) {
+		f := &Flow{d: s.d, s: s, of: of, done: make(chan struct{})}
+		close(f.done)
+		return f, nil
+	}
 	f, err := s.d.join(s, of)
 	if err != nil {
 		return nil, err
@@ -328,7 +335,7 @@ func (f *Flow) discover(ctx context.Context, safe *store.Safe) error {
 		r.Scopes = oauth.Union(t.requested, union(r.Scopes, c.Scopes))
 	}
 	var p *oauth.Prover
-	if len(found.issuer.DPoPAlgs) > 0 {
+	if slices.Contains(found.issuer.DPoPAlgs, "ES256") {
 		p = oauth.NewProver()
 		r.Thumb = p.Thumbprint()
 	}

@@ -80,22 +80,8 @@ func (s *Server) Scope(who *identity.Principal) string {
 	return who.Subject
 }
 
-// ScopeOf returns the credential scope of those who use a sign-in, and whether it's one at this server.
-func (s *Server) ScopeOf(of store.SignIn) (scope string, ok bool) {
-	switch {
-	case of.Project != s.project || of.Server != s.id || s.settings.shared() != (of.Subject == store.Shared):
-		return "", false
-	case of.Subject == store.Shared, s.d.o.Alone && of.Subject == local:
-		return "", true
-	}
-	return of.Subject, true
-}
-
-// Hold returns how long a call waits for a person, as configured.
-func (s *Server) Hold() time.Duration { return s.settings.Hold }
-
-// Ready reports whether somebody has signed in since the server refused them last.
-func (s *Server) Ready(ctx context.Context, of store.SignIn) bool {
+// settled reports whether the server has refused somebody, and they have signed in since.
+func (s *Server) settled(ctx context.Context, of store.SignIn) bool {
 	safe := s.d.safe.Load()
 	if safe == nil {
 		return false
@@ -107,7 +93,7 @@ func (s *Server) Ready(ctx context.Context, of store.SignIn) bool {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return t.generation > a.lacking
+	return a.refused && t.generation > a.lacking
 }
 
 // wants reports whether people need credentials of their own here.
@@ -224,7 +210,7 @@ func (s *Server) Refused(ctx context.Context, scope string, generation uint64, c
 		needed.Scopes = missing(c.Scopes, t.granted)
 	}
 	a.mu.Lock()
-	a.lacking = generation
+	a.refused, a.lacking = true, generation
 	a.mu.Unlock()
 	s.beginAtOnce(a.of)
 	return false, needed
@@ -284,7 +270,8 @@ type account struct {
 	asked oauth.Challenge // the server's last challenge
 	steps []step          // of the last hour
 	later pause
-	// lacking is the generation of the token with which the server refused us last.
+	// lacking is the generation of the token with which the server refused us last, if it has.
+	refused bool
 	lacking uint64
 	// forced is the generation of the last token that replaced one which the server had refused, and when that was.
 	forced   uint64

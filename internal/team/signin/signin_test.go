@@ -31,8 +31,8 @@ func TestSignIn(t *testing.T) {
 			t.Errorf("the last page: %d, nobody was there for %s, %v", status, away, err)
 		}
 		<-changed
-		if !r.s.Ready(t.Context(), r.s.Of(nil)) {
-			t.Error("somebody has signed in, and is not ready")
+		if f, err := r.s.Begin(t.Context(), r.s.Of(nil), true); err != nil || f.Link() != "" || f.Wait(t.Context()) != nil {
+			t.Errorf("whoever has just signed in is asked again: %q, %v", f.Link(), err)
 		}
 		if status, err := r.call(t.Context(), ""); status != 200 || err != nil {
 			t.Errorf("the next call: %d, %v", status, err)

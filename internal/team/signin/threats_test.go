@@ -194,7 +194,7 @@ func TestTA32ReadsAgain(t *testing.T) {
 	if err != nil || len(rows) != 1 || !rows[0].Spent || now.refresh.Reveal()+now.access.Reveal() != "" || joined(now.requested) != "read write" {
 		t.Errorf("the record: %v", err)
 	}
-	if r.Has(of) || r.s.Ready(t.Context(), of) {
+	if r.Has(of) || r.s.settled(t.Context(), of) {
 		t.Error("somebody whose token was refused is signed in")
 	}
 }

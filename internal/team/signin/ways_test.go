@@ -242,8 +242,8 @@ func TestSilentIssuer(t *testing.T) {
 	}
 }
 
-// TestOtherIssuer moves a server to another issuer: nothing of the old one is used there (TA30).
-func TestOtherIssuer(t *testing.T) {
+// TestTA30OtherIssuer moves a server to another issuer: nothing of the old one is used there.
+func TestTA30OtherIssuer(t *testing.T) {
 	to, next := newStrict(t), newStrict(t)
 	p := file(t)
 	r := newRig(t, p, to, Settings{}, nil)
