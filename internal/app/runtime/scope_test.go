@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,25 +25,36 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/eventstream"
 )
 
-// keyring gives ann and bob tokens of their own. All others share the scope "".
-type keyring struct{}
+// keyring gives ann and bob tokens of their own, and eve one when she has signed in. All others share the
+// scope "".
+type keyring struct{ eve atomic.Bool }
 
-func (keyring) Scope(p *identity.Principal) string {
-	if who := p.Key(); who == "ann" || who == "bob" {
+func (k *keyring) Scope(p *identity.Principal) string {
+	if who := p.Key(); who == "ann" || who == "bob" || who == "eve" && k.eve.Load() {
 		return "scope of " + who
 	}
 	return ""
 }
 
-func (keyring) Sign(_ context.Context, scope, _, _ string) ([]transport.HeaderField, uint64, error) {
+func (*keyring) Sign(_ context.Context, scope, _, _ string) ([]transport.HeaderField, uint64, error) {
 	return []transport.HeaderField{{Name: "Authorization", Value: strings.TrimPrefix(scope, "scope of ")}}, 1, nil
 }
 
-func (keyring) Refused(context.Context, string, uint64, []string) (bool, error) { return false, nil }
+func (*keyring) Refused(context.Context, string, uint64, []string) (bool, error) { return false, nil }
 
-// safe is a server of one era whose tools depend on the token of the request.
+// freeForAll says that people can sign in, and asks nobody to.
+type freeForAll struct{}
+
+func (freeForAll) CanSignIn(string) bool { return true }
+
+func (freeForAll) SignIn(context.Context, *identity.Principal, string) (*gateway.SigningIn, error) {
+	return nil, errors.New("nobody has to")
+}
+
+// safe is a server of one era whose tools, and the values that it completes, depend on the token of the request.
 type safe struct {
 	modern bool
+	down   atomic.Bool // it refuses all requests
 
 	mu      sync.Mutex
 	more    map[string]string // a tool that was added later, by token
@@ -60,11 +73,15 @@ func (s *safe) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	body, _ := io.ReadAll(r.Body)
 	m, err := jsonrpc.Scan(body, jsonrpc.Limits{})
-	if err != nil {
+	switch {
+	case err != nil:
 		w.WriteHeader(http.StatusMethodNotAllowed)
 		return
+	case s.down.Load():
+		w.WriteHeader(http.StatusInternalServerError)
+		return
 	}
-	const caps = `"capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"safe","version":"1"}`
+	const caps = `"capabilities":{"completions":{},"prompts":{},"tools":{"listChanged":true}},"serverInfo":{"name":"safe","version":"1"}`
 	say := func(result string) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete","ttlMs":0,"cacheScope":"private",%s}}`, m.ID, result)
@@ -87,6 +104,10 @@ func (s *safe) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 		say(`"tools":[` + tools[1:] + `]`)
+	case m.Method == mcp.MethodListPrompts:
+		say(`"prompts":[{"name":"p","arguments":[{"name":"a"}]}]`)
+	case m.Method == mcp.MethodComplete:
+		say(`"completion":{"values":["` + who + `_value"]}`)
 	case m.Method == mcp.MethodListen && s.modern:
 		id := fmt.Sprintf(`"_meta":{"io.modelcontextprotocol/subscriptionId":%s}`, m.ID)
 		s.stream(w, r, who, `{`+id+`,"notifications":`+string(m.Param("notifications").Of(m.Raw))+`}`, id)
@@ -152,7 +173,14 @@ func (s *safe) change(t *testing.T, who string) {
 type visitor struct {
 	name  string
 	tools func() string
-	notes chan string
+	// complete returns the completion for an argument of a prompt with a prefix.
+	complete func(prefix string) string
+	notes    chan string
+}
+
+// completion returns the params of a completion.
+func completion(prefix string) string {
+	return `"ref":{"type":"ref/prompt","name":"` + prefix + `p"},"argument":{"name":"a","value":""}`
 }
 
 // visitors returns clients of somebody at every door.
@@ -184,15 +212,19 @@ func (s *site) visitors(who string, reading *sync.WaitGroup) (all []*visitor) {
 	for _, door := range []string{"", "/s/old", "/s/new"} {
 		path := door + "/mcp"
 
-		legacy := &visitor{who + " legacy " + path, nil, make(chan string, 64)}
+		legacy := &visitor{name: who + " legacy " + path, notes: make(chan string, 64)}
 		id := s.wants(200, `"result"`, "POST", path, helloBody, as...).Get("Mcp-Session-Id")
 		mine := append([]string{"Mcp-Session-Id", id, "MCP-Protocol-Version", "2025-11-25"}, as...)
 		s.wants(202, "", "POST", path, ready, mine...)
 		resp := s.open("GET", path, "", mine...)
 		read(legacy, resp.Body, reader(resp), nil)
 		legacy.tools = func() string { _, _, b := s.ask("POST", path, listBody, mine...); return b }
+		legacy.complete = func(prefix string) string {
+			_, _, b := s.ask("POST", path, `{"jsonrpc":"2.0","id":6,"method":"completion/complete","params":{`+completion(prefix)+`}}`, mine...)
+			return b
+		}
 
-		old := &visitor{who + " sse " + door, nil, make(chan string, 64)}
+		old := &visitor{name: who + " sse " + door, notes: make(chan string, 64)}
 		st := s.stream(door+"/sse", as...)
 		answers := make(chan string, 8)
 		read(old, st.body, st.events, answers)
@@ -200,14 +232,23 @@ func (s *site) visitors(who string, reading *sync.WaitGroup) (all []*visitor) {
 		<-answers
 		s.wants(202, "", "POST", st.post, ready, as...)
 		old.tools = func() string { s.wants(202, "", "POST", st.post, listBody, as...); return <-answers }
+		old.complete = func(prefix string) string {
+			s.wants(202, "", "POST", st.post, `{"jsonrpc":"2.0","id":6,"method":"completion/complete","params":{`+completion(prefix)+`}}`, as...)
+			return <-answers
+		}
 
 		ask := func(method, params string) (string, []string) {
 			body := strings.NewReplacer("tools/call", method, `"name":"star","arguments":{},`, params).Replace(modernBody)
 			return body, append([]string{"MCP-Protocol-Version", "2026-07-28", "Mcp-Method", method}, as...)
 		}
-		new := &visitor{who + " modern " + path, nil, make(chan string, 64)}
+		new := &visitor{name: who + " modern " + path, notes: make(chan string, 64)}
 		new.tools = func() string {
 			body, header := ask("tools/list", "")
+			_, _, b := s.ask("POST", path, body, header...)
+			return b
+		}
+		new.complete = func(prefix string) string {
+			body, header := ask("completion/complete", completion(prefix)+",")
 			_, _, b := s.ask("POST", path, body, header...)
 			return b
 		}
@@ -219,13 +260,16 @@ func (s *site) visitors(who string, reading *sync.WaitGroup) (all []*visitor) {
 	return all
 }
 
-// TestListsOfTwoPrincipals lets ann and bob, who have tokens of their own at two servers, and carl and
-// dora, who have none, use every door in every era. Each sees the tools that its own token shows and
-// no others. When the tools of one change, its clients hear of it, and nobody else's do.
-func TestListsOfTwoPrincipals(t *testing.T) {
+// TestTA45_NothingOfTheirsCrosses lets ann and bob, who have tokens of their own at two servers, carl and dora, who
+// have none, and eve, who signs in in the middle, use every door in every era. Each sees the tools that
+// their own token shows and no others, also while a server is down, and gets the completions for it. When the
+// tools of one change, or eve signs in, their clients hear of it, and nobody else's do.
+func TestTA45_NothingOfTheirsCrosses(t *testing.T) {
 	b := NewBridge(nil, transport.NewBudget(64<<20))
 	mux := http.NewServeMux()
-	joined := &gateway.Merged{Bridge: b}
+	keys, signIn := &keyring{}, &gateway.SignIn{Signer: freeForAll{}}
+	joined := &gateway.Merged{Bridge: b, SignIn: signIn}
+	var singles []*gateway.Single
 	safes := map[string]*safe{}
 	serve := func(name string, h downstream.Handler) {
 		e := NewEndpoint(name, &downstream.Endpoint{Handler: h, Log: slog.New(slog.DiscardHandler)}, EndpointOptions{Principal: withKey})
@@ -241,13 +285,14 @@ func TestListsOfTwoPrincipals(t *testing.T) {
 		safes[name] = s
 		web := httptest.NewServer(s)
 		t.Cleanup(web.Close)
-		u := upstream.New(upstream.Spec{Name: name, URL: web.URL, Kind: "http", Credentials: keyring{}}, upstream.Options{
+		u := upstream.New(upstream.Spec{Name: name, URL: web.URL, Kind: "http", Credentials: keys}, upstream.Options{
 			Changed: func(kind string) { joined.Changed(name, kind) },
 		})
 		t.Cleanup(func() { u.Close(context.Background()) })
 		x := ForGateway(u)
 		joined.Upstreams = append(joined.Upstreams, x)
-		one := &gateway.Single{Bridge: b, Upstream: x}
+		one := &gateway.Single{Bridge: b, Upstream: x, SignIn: signIn}
+		singles = append(singles, one)
 		t.Cleanup(one.Drain)
 		serve(name, one)
 	}
@@ -258,55 +303,120 @@ func TestListsOfTwoPrincipals(t *testing.T) {
 
 	var reading sync.WaitGroup
 	t.Cleanup(reading.Wait)
-	visitors, people := map[string][]*visitor{}, []string{"ann", "bob", "carl", "dora"}
-	token := map[string]string{"ann": "ann", "bob": "bob", "carl": "nobody", "dora": "nobody"}
-	for _, who := range people {
-		visitors[who] = s.visitors(who, &reading)
+	v := &crowd{
+		visitors: map[string][]*visitor{}, people: []string{"ann", "bob", "carl", "dora", "eve"},
+		token: map[string]string{"ann": "ann", "bob": "bob", "carl": "nobody", "dora": "nobody", "eve": "nobody"},
 	}
-	check := func() {
-		t.Helper()
-		for _, who := range people {
-			for _, v := range visitors[who] {
-				got := v.tools()
-				for _, of := range []string{"ann", "bob", "nobody"} {
-					if strings.Contains(got, of+"_only") != (of == token[who]) || strings.Contains(got, of+"_new") && of != token[who] {
-						t.Errorf("%s sees %s", v.name, got)
-					}
-				}
-			}
-		}
+	for _, who := range v.people {
+		v.visitors[who] = s.visitors(who, &reading)
 	}
-	check()
-	check() // now from lists that the catalog has read
+	v.check(t)
+	v.check(t) // now from lists that the catalog has read
 	for name, x := range safes {
 		for _, who := range []string{"ann", "bob", "carl"} {
-			for _, of := range people {
-				for _, v := range visitors[of] {
-					for len(v.notes) > 0 {
-						<-v.notes
-					}
-				}
+			v.quiet()
+			x.change(t, v.token[who])
+			v.hear(t, who, name)
+		}
+	}
+	v.check(t)
+
+	v.quiet()
+	keys.eve.Store(true)
+	v.token["eve"] = "eve"
+	for _, one := range singles {
+		one.Upstream.Renewed("scope of eve")
+		one.SignedIn("scope of eve")
+		joined.SignedIn(one.Upstream.Name(), "scope of eve")
+	}
+	v.hear(t, "eve", "")
+	v.check(t)
+	for name, x := range safes {
+		for _, who := range []string{"eve", "dora"} {
+			v.quiet()
+			x.mu.Lock()
+			x.more["nobody"] = "" // so that dora's tools change again
+			x.mu.Unlock()
+			x.change(t, v.token[who])
+			v.hear(t, who, name)
+		}
+		x.down.Store(true)
+	}
+	for _, who := range v.people {
+		for _, x := range v.visitors[who] {
+			if !strings.Contains(x.name, "/s/") {
+				v.sees(t, who, x, x.tools())
 			}
-			x.change(t, token[who])
-			for _, of := range people {
-				for _, v := range visitors[of] {
-					switch {
-					case strings.Contains(v.name, "/s/") && !strings.Contains(v.name, "/s/"+name):
-					case token[of] == token[who]:
-						select {
-						case <-v.notes:
-						case <-time.After(30 * time.Second):
-							t.Fatalf("%s did not hear that the tools of %s at %s have changed", v.name, who, name)
-						}
-						if got := v.tools(); !strings.Contains(got, token[of]+"_new") {
-							t.Errorf("%s sees %s", v.name, got)
-						}
-					case len(v.notes) > 0:
-						t.Errorf("%s heard of the tools of %s at %s: %s", v.name, who, name, <-v.notes)
-					}
+		}
+	}
+}
+
+// crowd is a number of people with a client at each door. All with the token nobody share a scope.
+type crowd struct {
+	people   []string
+	visitors map[string][]*visitor
+	token    map[string]string
+}
+
+// check checks what everybody sees.
+func (c *crowd) check(t *testing.T) {
+	t.Helper()
+	for _, who := range c.people {
+		for _, v := range c.visitors[who] {
+			c.sees(t, who, v, v.tools())
+			prefixes := []string{""}
+			if !strings.Contains(v.name, "/s/") {
+				prefixes = []string{"old__", "new__"}
+			}
+			for _, prefix := range prefixes {
+				if got := v.complete(prefix); !strings.Contains(got, `["`+c.token[who]+`_value"]`) {
+					t.Errorf("%s gets the completion %s", v.name, got)
 				}
 			}
 		}
 	}
-	check()
+}
+
+func (c *crowd) sees(t *testing.T, who string, v *visitor, got string) {
+	t.Helper()
+	for _, of := range []string{"ann", "bob", "eve", "nobody"} {
+		if strings.Contains(got, of+"_only") != (of == c.token[who]) || strings.Contains(got, of+"_new") && of != c.token[who] {
+			t.Errorf("%s sees %s", v.name, got)
+		}
+	}
+}
+
+// quiet forgets what clients have heard.
+func (c *crowd) quiet() {
+	for _, all := range c.visitors {
+		for _, v := range all {
+			for len(v.notes) > 0 {
+				<-v.notes
+			}
+		}
+	}
+}
+
+// hear checks that the clients of those with the token of who hear of a change at a server, or of all servers
+// if server is "", and that nobody else does.
+func (c *crowd) hear(t *testing.T, who, server string) {
+	t.Helper()
+	for _, of := range c.people {
+		for _, v := range c.visitors[of] {
+			switch {
+			case server != "" && strings.Contains(v.name, "/s/") && !strings.Contains(v.name, "/s/"+server):
+			case c.token[of] == c.token[who]:
+				select {
+				case <-v.notes:
+				case <-time.After(30 * time.Second):
+					t.Fatalf("%s did not hear that the tools of %s at %s have changed", v.name, who, server)
+				}
+				if got := v.tools(); server != "" && !strings.Contains(got, c.token[of]+"_new") {
+					t.Errorf("%s sees %s", v.name, got)
+				}
+			case len(v.notes) > 0:
+				t.Errorf("%s heard of the tools of %s at %s: %s", v.name, who, server, <-v.notes)
+			}
+		}
+	}
 }
