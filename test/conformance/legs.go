@@ -10,7 +10,9 @@ import (
 // leg is one run of the suite: the processes between client and server, and the expected
 // result.
 type leg struct {
-	side string // "server": the suite is the client and tests the server; "client": the suite is the server and tests the client
+	// side is what the suite tests: "server", as a client; "client", as a server; "authorization", an authorization server,
+	// as a client of it.
+	side string
 	via  string // how Dragoman is connected; see build in stage.go
 	rev  string // the revision that the suite uses
 	all  bool   // run every scenario for rev, because the suite has no frozen set of requirements for it
@@ -175,7 +177,10 @@ var modernOnly = map[string]string{
 
 const asksOnlyLive = "the server's tool asks on a session; called in the newer era it answers that it cannot ask"
 
-// directLegs run the SDK's own server and client without Dragoman. They test the test set-up, and
+// grantScenarios are the scenarios for authorization servers. All revisions have both.
+var grantScenarios = []string{"authorization-server-metadata-endpoint", "authorization-code-grant"}
+
+// directLegs run the SDK's own server and client without Dragoman, and a fake authorization server. They test the test set-up, and
 // show what the SDK itself achieves.
 var directLegs = []leg{
 	{side: "server", via: "direct", rev: "2025-11-25", want: 30, of: 30},
@@ -184,6 +189,10 @@ var directLegs = []leg{
 	{side: "server", via: "direct", rev: "2025-03-26", all: true, want: 1, of: 1},
 	{side: "client", via: "direct", rev: "2025-11-25", want: 4, of: 4},
 	{side: "client", via: "direct", rev: "2026-07-28", also: addedLater, want: 8, of: 8},
+	{side: "authorization", via: "direct", rev: "2025-03-26", only: grantScenarios, each: true, want: 2, of: 2},
+	{side: "authorization", via: "direct", rev: "2025-06-18", only: grantScenarios, each: true, want: 2, of: 2},
+	{side: "authorization", via: "direct", rev: "2025-11-25", only: grantScenarios, each: true, want: 2, of: 2},
+	{side: "authorization", via: "direct", rev: "2026-07-28", only: grantScenarios, each: true, want: 2, of: 2},
 	{side: "client", via: "direct-sign-in", rev: "2025-11-25", each: true, want: 14, of: 14},
 	{side: "client", via: "direct-sign-in", rev: "2026-07-28", each: true, want: 25, of: 25},
 }

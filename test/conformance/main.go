@@ -169,15 +169,13 @@ func prepare(ctx context.Context, program string, direct bool) (*rig, error) {
 	if err := build(ctx, testDir, bin+"/", sdk+"everything-server", sdk+"everything-client"); err != nil {
 		return nil, err
 	}
-	if program == "" && !direct {
+	if program == "" {
 		r.dragoman = filepath.Join(bin, "dragoman")
 		if err := build(ctx, root, r.dragoman, "./cmd/dragoman"); err != nil {
 			return nil, err
 		}
-	} else if program != "" {
-		if r.dragoman, err = filepath.Abs(program); err != nil {
-			return nil, err
-		}
+	} else if r.dragoman, err = filepath.Abs(program); err != nil {
+		return nil, err
 	}
 	r.suite, err = install(ctx, cache)
 	return r, err

@@ -86,9 +86,7 @@ func results(dir, side string) (map[string]outcome, error) {
 			return fmt.Errorf("%s: %w", path, err)
 		}
 		name := timestamp.ReplaceAllString(filepath.ToSlash(rel), "")
-		if side == "server" { // folders of client runs have no prefix
-			name = strings.TrimPrefix(name, "server-")
-		}
+		name = strings.TrimPrefix(name, map[string]string{"server": "server-", "authorization": "authorization-server-"}[side]) // folders of client runs have no prefix
 		found[name] = o
 		return nil
 	})

@@ -51,9 +51,12 @@ func (r *rig) run(ctx context.Context, l *leg, w io.Writer) (passed, failed int,
 	}
 	var problems []string
 	var said map[string]error
-	if l.side == "server" {
+	switch l.side {
+	case "server":
 		problems, err = r.runServer(ctx, l, dir)
-	} else {
+	case "authorization":
+		problems, err = r.runAuthorization(ctx, l, dir)
+	default:
 		said, err = r.runClient(ctx, l, dir, names)
 	}
 	var found map[string]outcome
