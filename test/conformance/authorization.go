@@ -23,8 +23,8 @@ import (
 // authorizationServer is a running authorization server that the suite tests.
 type authorizationServer struct {
 	issuer, resource string
-	browser          *tab.Browser // of a person who is signed in there
-	person           tab.Script
+	// open visits a link of the server, as a person who agrees to everything, and returns the last page.
+	open func(ctx context.Context, link string) (*tab.Page, error)
 }
 
 // runAuthorization starts an authorization server, registers a client and runs the suite. The suite
@@ -43,13 +43,53 @@ func (r *rig) runAuthorization(ctx context.Context, l *leg, dir string) (problem
 
 // authorizationServer starts the server of a leg.
 func (s *stage) authorizationServer(ctx context.Context, l *leg) (*authorizationServer, error) {
-	if l.via == "direct" {
+	switch l.via {
+	case "direct":
 		at, err := s.listen(ctx, "fake.log", "", func(addr string) []string {
 			return []string{s.rig.dragoman, "fake", "oauth", "--set", "documents=yes", "--listen", addr, "ok"}
 		})
-		return &authorizationServer{issuer: at, resource: at + "/mcp", browser: new(tab.Browser)}, err
+		return &authorizationServer{issuer: at, resource: at + "/mcp", open: func(ctx context.Context, link string) (*tab.Page, error) {
+			return tab.Open(ctx, link, tab.Script{})
+		}}, err
+	case "own":
+		return s.ownServer(ctx)
 	}
 	return nil, fmt.Errorf("no such way: %s", l.via)
+}
+
+// ownServer starts Dragoman with its own authorization server. On loopback, a person without a session is
+// told to open a link of the console in the same browser, and then goes on.
+func (s *stage) ownServer(ctx context.Context) (*authorizationServer, error) {
+	s.server = filepath.Join(s.dir, filepath.Base(s.rig.server))
+	if err := linkOrCopy(s.rig.server, s.server); err != nil {
+		return nil, err
+	}
+	config := filepath.Join(s.dir, "dragoman.yaml")
+	b, err := json.Marshal(map[string]any{
+		"mcpServers": map[string]any{"everything": map[string]any{"command": s.server}},
+		"dragoman":   map[string]any{"access": map[string]any{"signIn": "own", "loopback": "keys"}},
+	})
+	if err := errors.Join(err, os.WriteFile(config, b, 0o600)); err != nil {
+		return nil, err
+	}
+	s.env = tab.Home(s.dir, tab.Script{})
+	at, err := s.listen(ctx, "dragoman.log", "", func(addr string) []string {
+		return []string{s.rig.dragoman, "serve", "-c", config, "--listen", addr}
+	})
+	if err != nil {
+		return nil, err
+	}
+	allow, browser := tab.Script{Press: []string{"Allow"}}, new(tab.Browser)
+	return &authorizationServer{issuer: at, resource: at + "/mcp", open: func(ctx context.Context, link string) (*tab.Page, error) {
+		if page, err := browser.Open(ctx, link, allow); err != nil || page.Status >= 400 {
+			return page, err
+		}
+		var out bytes.Buffer
+		if err := run(ctx, s.dir, s.env, &out, s.rig.dragoman, "console", "-c", config, "--listen", strings.TrimPrefix(at, "http://")); err != nil {
+			return nil, fmt.Errorf("console: %w: %s", err, out.String())
+		}
+		return browser.Open(ctx, strings.TrimSpace(out.String()), allow)
+	}}, nil
 }
 
 // grant runs the suite at an authorization server.
@@ -72,13 +112,14 @@ func (r *rig) grant(ctx context.Context, l *leg, dir string, as *authorizationSe
 	if err := os.MkdirAll(results, 0o755); err != nil {
 		return err
 	}
-	w := &opener{ctx: ctx, as: as}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	w := &opener{ctx: ctx, cancel: cancel, as: as, redirect: "http://" + addr}
 	err = run(ctx, dir, []string{"NODE_OPTIONS=--require " + r.suite.hook}, io.MultiWriter(log, w), r.suite.node, r.suite.script,
 		"authorization", "--url", as.issuer, "--client-id", id, "--resource", as.resource, "--port", port, "--spec-version", l.rev, "--output-dir", results)
 	w.wg.Wait()
-	fmt.Fprintln(log, "the browser:", w.err)
 	if ctx.Err() != nil {
-		return errors.Join(err, w.err)
+		return err
 	}
 	return nil // how the suite ended is in its checks
 }
@@ -133,13 +174,14 @@ func exchange(ctx context.Context, method, url string, in, out any) error {
 
 // opener opens the link that the suite prints on a line of its own, once the suite says that it listens.
 type opener struct {
-	ctx     context.Context
-	as      *authorizationServer
-	line    []byte
-	link    string
-	listens bool
-	wg      sync.WaitGroup
-	err     error // may be read after wg.Wait
+	ctx      context.Context
+	cancel   context.CancelCauseFunc // ends the suite, which would wait for minutes
+	as       *authorizationServer
+	redirect string // the beginning of the URL at which the visit has to end
+	line     []byte
+	link     string
+	listens  bool
+	wg       sync.WaitGroup
 }
 
 func (o *opener) Write(b []byte) (int, error) {
@@ -164,6 +206,16 @@ func (o *opener) read(line string) {
 		return
 	}
 	if o.listens && o.link != "" {
-		o.wg.Go(func() { _, o.err = o.as.browser.Open(o.ctx, o.link, o.as.person) })
+		o.wg.Go(o.visit)
+	}
+}
+
+func (o *opener) visit() {
+	page, err := o.as.open(o.ctx, o.link)
+	if err == nil && !strings.HasPrefix(page.URL.String(), o.redirect) {
+		err = fmt.Errorf("the visit ended after %q with %d: %s", page.Seen, page.Status, page.Body)
+	}
+	if err != nil {
+		o.cancel(err)
 	}
 }

@@ -89,6 +89,12 @@ var sdkLegs = []leg{
 
 	{side: "client", via: "run", rev: "2025-11-25", want: 4, of: 4},
 	{side: "client", via: "run", rev: "2026-07-28", also: addedLater, want: 8, of: 8},
+
+	// These legs test our own authorization server.
+	{side: "authorization", via: "own", rev: "2025-03-26", only: grantScenarios, each: true, want: 2, of: 2},
+	{side: "authorization", via: "own", rev: "2025-06-18", only: grantScenarios, each: true, want: 2, of: 2},
+	{side: "authorization", via: "own", rev: "2025-11-25", only: grantScenarios, each: true, want: 2, of: 2},
+	{side: "authorization", via: "own", rev: "2026-07-28", only: grantScenarios, each: true, want: 2, of: 2},
 }
 
 // signInLegs are the scenarios auth/*, in which Dragoman signs in at the suite's authorization server.

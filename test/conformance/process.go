@@ -32,14 +32,14 @@ type process struct {
 	err  error         // the error of Wait; may be read after done is closed
 }
 
-// start starts argv, and appends its stdout and stderr to logFile.
-func start(logFile string, argv ...string) (*process, error) {
+// start starts argv in an environment, and appends its stdout and stderr to logFile.
+func start(logFile string, env []string, argv ...string) (*process, error) {
 	log, err := os.OpenFile(logFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return nil, err
 	}
 	cmd := exec.Command(argv[0], argv[1:]...)
-	cmd.Stdout, cmd.Stderr = log, log
+	cmd.Stdout, cmd.Stderr, cmd.Env = log, log, env
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	p := &process{cmd: cmd, log: log, done: make(chan struct{})}
 	if err := cmd.Start(); err != nil {
@@ -101,7 +101,7 @@ func freeAddr() (string, error) {
 
 // listening starts the program that argv returns for a free address, and waits until it listens.
 // Another process may take the address first, so listening tries up to three addresses.
-func listening(ctx context.Context, logFile string, argv func(addr string) []string) (*process, string, error) {
+func listening(ctx context.Context, logFile string, env []string, argv func(addr string) []string) (*process, string, error) {
 	var last error
 	for range 3 {
 		if ctx.Err() != nil {
@@ -111,7 +111,7 @@ func listening(ctx context.Context, logFile string, argv func(addr string) []str
 		if err != nil {
 			return nil, "", err
 		}
-		p, err := start(logFile, argv(addr)...)
+		p, err := start(logFile, env, argv(addr)...)
 		if err != nil {
 			return nil, "", err
 		}

@@ -16,7 +16,8 @@ import (
 type stage struct {
 	rig    *rig
 	dir    string
-	server string // this leg's own link to the server's binary
+	server string   // this leg's own link to the server's binary
+	env    []string // the environment of the processes; nil means ours
 	up     []*process
 }
 
@@ -125,7 +126,7 @@ func (s *stage) serveAll(ctx context.Context, path string, servers map[string]an
 }
 
 func (s *stage) listen(ctx context.Context, log, path string, argv func(addr string) []string) (string, error) {
-	p, addr, err := listening(ctx, filepath.Join(s.dir, log), argv)
+	p, addr, err := listening(ctx, filepath.Join(s.dir, log), s.env, argv)
 	if err != nil {
 		tail, _ := os.ReadFile(filepath.Join(s.dir, log))
 		return "", fmt.Errorf("%w\n%s", err, tail[max(0, len(tail)-2000):])

@@ -47,6 +47,9 @@ const (
 	within      = 20 * time.Second
 	scriptOf    = "TAB_SCRIPT" // the variable with the script of a browser that another program starts
 	exitTrouble = 1
+
+	// userAgent is that of a browser which resolves names below localhost itself, as dial does.
+	userAgent = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36"
 )
 
 // Page is the last page of a visit.
@@ -113,6 +116,7 @@ func (b *Browser) load(ctx context.Context, r *request) (*Page, error) {
 	if err != nil {
 		return nil, err
 	}
+	req.Header.Set("User-Agent", userAgent)
 	req.Header.Set("Accept", "text/html,application/xhtml+xml,*/*;q=0.8")
 	req.Header.Set("Sec-Fetch-Mode", "navigate")
 	req.Header.Set("Sec-Fetch-Dest", "document")
