@@ -57,6 +57,7 @@ type Access struct {
 	visitor func(*http.Request) (*identity.Principal, error)
 	// roster knows the people who were invited; see Options.Roster. It may be nil.
 	roster *access.Roster
+	login  *login // see LoginAt; nil if people need an invitation
 
 	mu       sync.Mutex
 	links    []ticket // oldest first

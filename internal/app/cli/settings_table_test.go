@@ -4,8 +4,12 @@ package cli
 
 import (
 	"errors"
+	"html"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -59,6 +63,28 @@ func projectSettings() map[string]setting {
 	}
 }
 
+// browse sends a request as a browser of another machine does, through a proxy at mcp.example.com. It returns the page
+// and the cookies.
+func browse(s *stage, method, path, cookie string) (page, cookies string) {
+	r, err := http.NewRequest(method, s.base+path, nil)
+	if err != nil {
+		s.Fatal(err)
+	}
+	r.Host = "mcp.example.com"
+	r.Header.Set("Sec-Fetch-Site", "same-origin")
+	r.Header.Set("Cookie", cookie)
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, _ := io.ReadAll(resp.Body)
+	for _, c := range resp.Cookies() {
+		cookies += c.Name + "=" + c.Value + "; "
+	}
+	return string(b), cookies
+}
+
 // accessSettings has the rows for who may come in.
 func accessSettings() map[string]setting {
 	const roles = `roles: {claim: groups, map: {users: caller}}`
@@ -69,7 +95,49 @@ func accessSettings() map[string]setting {
 		return s.post("/mcp", "{", "Authorization", "Bearer "+token)
 	}
 	own := func(s *stage) string { return s.base + "/mcp" }
+	login := func(body string, effect func(s *stage)) setting {
+		return setting{ours: `database: own.db, publicURL: "https://mcp.example.com", access: {people: {by: oidc}, oidc: {` + body + `}}`, effect: effect}
+	}
+	// signIn signs somebody in as a browser does, and returns what the browser sees at the end.
+	signIn := func(s *stage) string {
+		page, cookie := browse(s, http.MethodPost, "/login", "")
+		to := regexp.MustCompile(`content="0; url=([^"]+)"`).FindStringSubmatch(page)
+		if to == nil {
+			return page
+		}
+		resp, err := (&http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}).Get(html.UnescapeString(to[1]))
+		if err != nil {
+			return err.Error()
+		}
+		defer resp.Body.Close()
+		back, err := resp.Location()
+		if err != nil {
+			return err.Error()
+		}
+		page, _ = browse(s, http.MethodGet, back.RequestURI(), cookie)
+		return to[1] + "\n" + page
+	}
+	const client, staff = `issuer: "@IDP@", clientID: dragoman, clientSecret: the client's secret, `, `roles: {claim: groups, map: {staff: viewer}}`
+	signedIn := func(groups, sees string) func(s *stage) {
+		return func(s *stage) {
+			s.idp.Person = idptest.Claims{"sub": "ada", groups: "staff"}
+			s.wants(signIn(s), sees)
+		}
+	}
 	return map[string]setting{
+		"dragoman.access.people.by": login(client+staff, func(s *stage) {
+			page, _ := browse(s, http.MethodGet, "/console/", "")
+			s.wants(page, "Sign in with 127.0.0.1")
+		}),
+		"dragoman.access.oidc.issuer":   login(client+staff, signedIn("groups", "You are signed in")),
+		"dragoman.access.oidc.clientID": login(`issuer: "@IDP@", clientID: another, clientSecret: the client's secret, `+staff, signedIn("groups", "no Location header")),
+		"dragoman.access.oidc.clientSecret": login(`issuer: "@IDP@", clientID: dragoman, clientSecret: wrong, `+staff, func(s *stage) {
+			signedIn("groups", "sign you in now")(s)
+			s.lacks(s.log.String(), "secret")
+		}),
+		"dragoman.access.oidc.scopes":      login(client+`scopes: [groups], `+staff, signedIn("groups", "scope=openid&#43;profile&#43;groups")),
+		"dragoman.access.oidc.roles.claim": login(client+`roles: {claim: teams, map: {staff: viewer}}`, signedIn("teams", "You are signed in")),
+		"dragoman.access.oidc.roles.map":   login(client+`roles: {claim: groups, map: {others: viewer}}`, signedIn("groups", "none of its groups")),
 		"dragoman.access.issuers.issuer": issuer(`issuer: "@IDP@", `+roles, func(s *stage) {
 			s.wants(with(s, s.idp.Token(own(s))), "400 ")
 			s.wants(with(s, s.idp.Token(own(s), idptest.Claims{"iss": "http://127.0.0.1:1"})), "401 ", "an issuer that is not accepted")

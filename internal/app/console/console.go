@@ -109,6 +109,7 @@ type Console struct {
 	frame   *frame
 	feeds   *feeds
 	states  *states
+	log     *slog.Logger
 	running work.Group
 	stop    context.CancelFunc
 	untap   func()
@@ -125,7 +126,7 @@ type subject interface {
 func New(o Options) *Console {
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	o.Program, o.Path = cmp.Or(o.Program, "dragoman"), cmp.Or(o.Path, "dragoman")
-	c := &Console{frame: newFrame(o.Log, o.Add != nil), stop: func() {}, untap: func() {}}
+	c := &Console{log: o.Log, frame: newFrame(o.Log, o.Add != nil), stop: func() {}, untap: func() {}}
 	c.door = &door{off: o.Off, access: o.Access, program: o.Program, least: c.frame.least, next: o.Return}
 	c.states = &states{access: o.Access, source: o.Source, clients: o.Clients, traffic: newTraffic(o.DemoClients...)}
 	c.feeds = newFeeds(c.frame.mux, c.states, o.Log)
@@ -187,6 +188,10 @@ func (c *Console) Routes(mux *http.ServeMux) {
 	mux.HandleFunc(prefix, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, prefix+"/", http.StatusSeeOther) })
 	mux.Handle(prefix+"/", http.HandlerFunc(c.serve))
 	mux.HandleFunc("GET "+prefix+"/static/{name}", serveAsset)
+	if c.door.access.HasLogin() {
+		mux.HandleFunc(admin.LoginPath, c.login)
+		mux.HandleFunc(admin.LoginCallback, c.login)
+	}
 }
 
 // serve checks whether a request may see the console, and then handles the request.

@@ -2,6 +2,7 @@ package console
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"net/http"
 	"net/url"
@@ -80,17 +81,7 @@ func (d *door) withNext(w http.ResponseWriter, r *http.Request, link string) str
 // admit returns whose session the request belongs to. If it belongs to none, or if it is about the
 // session itself, admit writes the response and returns nil.
 func (d *door) admit(w http.ResponseWriter, r *http.Request) *identity.Principal {
-	if d.off != "" {
-		gate(w, r, http.StatusForbidden, gatePage{Title: "The console is off", Text: d.off})
-		return nil
-	}
-	var denied *admin.Denied
-	if errors.As(d.access.CheckOrigin(r), &denied) {
-		gate(w, r, denied.Status, gatePage{Title: "The console refused this request", Text: denied.Detail})
-		return nil
-	}
-	if off := d.access.NoConsole(r); off != "" {
-		gate(w, r, http.StatusForbidden, gatePage{Title: "The console is off", Text: off})
+	if !d.admitSite(w, r) {
 		return nil
 	}
 	if token := r.URL.Query().Get(admin.LinkQuery); token != "" && r.URL.Path == prefix+"/" {
@@ -134,8 +125,27 @@ func (d *door) admit(w http.ResponseWriter, r *http.Request) *identity.Principal
 	return nil
 }
 
+// admitSite reports whether there is a console where a request has come to, and no page of another site has sent it.
+// If not, it writes the response.
+func (d *door) admitSite(w http.ResponseWriter, r *http.Request) bool {
+	var denied *admin.Denied
+	switch off := cmp.Or(d.off, d.access.NoConsole(r)); {
+	case d.off == "" && errors.As(d.access.CheckOrigin(r), &denied):
+		gate(w, r, denied.Status, gatePage{Title: "The console refused this request", Text: denied.Detail})
+	case off != "":
+		gate(w, r, http.StatusForbidden, gatePage{Title: "The console is off", Text: off})
+	default:
+		return true
+	}
+	return false
+}
+
 // uninvited answers a browser of another machine that has no session.
 func (d *door) uninvited(w http.ResponseWriter, r *http.Request, status int) {
+	if host := d.access.LoginHost(r); host != "" {
+		gate(w, r, status, signInPage(host))
+		return
+	}
 	gate(w, r, status, gatePage{
 		Title: "The console needs an invitation", Text: "At this address, the console is open to people who have been invited. Open the link that you were sent. If it was used, or your 30 days are over, ask an admin for another one. Programs can use the API with an API key.",
 	})
@@ -295,6 +305,9 @@ func (d *door) signOut(w http.ResponseWriter, r *http.Request) {
 	if d.access.NameOf(d.access.SignedIn(r)) != "" {
 		p.Text, p.Command = "To sign in again, ask an admin for another link.", ""
 	}
+	if p.Login = d.access.LoginHost(r); p.Login != "" {
+		p.Text, p.Command = "This browser is signed out here. At "+p.Login+", you may still be signed in.", ""
+	}
 	d.access.Leave(w, r)
 	gate(w, r, http.StatusOK, p)
 }
@@ -308,7 +321,8 @@ type gatePage struct {
 	SignOut              bool   // the browser can end its session
 	Link                 string // the token of a link that can be exchanged for a password
 	Invitation, Name     string // the token of an invitation, and whom it is for
-	Onward               string // the URL to which the page goes at once
+	Onward, OnwardText   string // the URL to which the page goes at once, and the text of its button; "" for the console
+	Login                string // the host of the provider at which people can sign in
 	Password, SignIn     string // the password of a new session, and the URL at which the browser asks for it
 	Theme                string
 }

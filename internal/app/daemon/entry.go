@@ -29,6 +29,7 @@ type entry struct {
 
 	resources *access.Resources // see protect
 	issuers   *issuers.Set      // nil if no tokens of others count
+	login     *issuers.Login    // nil if nobody signs in at a provider
 	turn      chan struct{}     // a lock: contains one value while update runs
 	forged    int               // the rows about people that others have written; has the lock turn
 }
@@ -56,6 +57,7 @@ func newEntry(ctx context.Context, o *ServeOptions, address string) (*entry, err
 	}
 	e.desk.Then(func(ctx context.Context) { _, _ = e.update(ctx) }) // if that fails, follow tries again, and logs it
 	e.protect(o)
+	e.login = e.loginOf(o)
 	if seats, _ := keys.InForce(time.Now()); len(seats) == 0 && !e.roster.People().Any() && !e.others(o) && !local && !o.Open {
 		_, port, _ := net.SplitHostPort(address)
 		return nil, &Refused{

@@ -36,6 +36,17 @@ func (e *entry) protect(o *ServeOptions) {
 	e.resources.UseIssuers(e.issuers.SignIn())
 }
 
+// loginOf returns how people sign in to the console, or nil if they need an invitation.
+func (e *entry) loginOf(o *ServeOptions) *issuers.Login {
+	x := o.Config.Access.Login
+	if x == nil {
+		return nil
+	}
+	return issuers.NewLogin(issuers.Provider{
+		Issuer: x.Issuer, Client: issuers.Client{ID: x.ClientID, Secret: x.ClientSecret}, Scopes: x.Scopes, RolesClaim: x.Roles.Claim, Roles: grantsOf(x.Roles),
+	}, issuers.Options{Reach: e.reach, Find: oauth.FindIssuer, Log: o.Log})
+}
+
 // others reports whether people can come in who have neither a key nor an invitation.
 func (e *entry) others(o *ServeOptions) bool {
 	return e.ledger != nil || e.issuers != nil || o.Config.Access.Login != nil
@@ -45,6 +56,9 @@ func (e *entry) others(o *ServeOptions) bool {
 func (e *entry) close() {
 	if e.issuers != nil {
 		e.issuers.Close()
+	}
+	if e.login != nil {
+		e.login.Close()
 	}
 }
 

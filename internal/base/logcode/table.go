@@ -65,6 +65,7 @@ var table = []Entry{
 	{"grant_replayed", "a code or a refresh token was used again, so what came of it was revoked", "A client has sent a code or a refresh token that had been used already, so somebody else may have it. What came of it was revoked, and the `client` has to sign in again."},
 	{"signin_unstored", "the authorization server cannot use the database", "Nobody can sign a client in, because the database can't be used, for the `cause`."},
 	{"issuer_silent", "an issuer cannot be asked about tokens", "The `issuer` can't be asked about an opaque token, for the `cause`. Clients with such tokens get 503 meanwhile."},
+	{"login_failed", "nobody can sign in at the identity provider", "Somebody wanted to sign in to the console, and the `provider`, or what it answered, couldn't be used, for the `cause`."},
 	{"issuer_answers", "an issuer can be asked about tokens again", "It answers again."},
 
 	// Invalid messages of servers.

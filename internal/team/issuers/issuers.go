@@ -86,11 +86,7 @@ func New(o Options) *Set {
 			c.Header = authorization
 		}
 		x := &issuer{Issuer: c, reach: &reach{issuer: c.Issuer, keys: c.Keys, o: &o}}
-		x.keys = newKeySet(x.reach.fetchKeys, onceUntilMended(func(err error) {
-			o.Log.Warn("the keys of an issuer cannot be fetched", "issuer", c.Issuer, "cause", err.Error())
-		}, func() {
-			o.Log.Info("the keys of an issuer can be fetched again", "issuer", c.Issuer)
-		}))
+		x.keys = newKeySet(x.reach.fetchKeys, tellOf(o.Log, c.Issuer))
 		if c.Client.ID != "" {
 			x.asks = newAsks(x, o.Log)
 		}
@@ -100,6 +96,15 @@ func New(o Options) *Set {
 }
 
 const authorization = "Authorization"
+
+// tellOf returns what says in a log that the keys of an issuer can't be fetched, once until they can.
+func tellOf(log *slog.Logger, issuer string) func(error) {
+	return onceUntilMended(func(err error) {
+		log.Warn("the keys of an issuer cannot be fetched", "issuer", issuer, "cause", err.Error())
+	}, func() {
+		log.Info("the keys of an issuer can be fetched again", "issuer", issuer)
+	})
+}
 
 // Close ends the requests to issuers that run.
 func (s *Set) Close() {

@@ -55,6 +55,7 @@ type idp struct {
 	opaque   map[string]map[string]any // what it says of tokens
 	hold     chan struct{}             // if it isn't nil, answers wait until it is closed
 	metadata oauth.Issuer
+	idToken  string // what the token endpoint answers with
 }
 
 const issuerURL = "https://id.example.com"
@@ -62,7 +63,7 @@ const issuerURL = "https://id.example.com"
 func newIDP() *idp {
 	return &idp{
 		kids: []string{"rsa", "rsa-pss", "short", "p256", "p384", "p521", "ed"}, only: map[string]string{"rsa-pss": "PS256"}, use: map[string]string{},
-		metadata: oauth.Issuer{Keys: issuerURL + "/keys", Introspect: issuerURL + "/introspect"}, opaque: map[string]map[string]any{},
+		metadata: oauth.Issuer{Issuer: issuerURL, Authorize: issuerURL + "/authorize", Token: issuerURL + "/token", Keys: issuerURL + "/keys", Introspect: issuerURL + "/introspect"}, opaque: map[string]map[string]any{},
 	}
 }
 
@@ -84,6 +85,10 @@ func (p *idp) Do(ctx context.Context, r *http.Request) (*oauth.Answer, error) {
 	}
 	if p.down {
 		return nil, errors.New("connection refused")
+	}
+	if strings.HasSuffix(r.URL.Path, "/token") {
+		b, _ := json.Marshal(object{"access_token": "x", "token_type": "Bearer", "id_token": p.idToken})
+		return &oauth.Answer{Status: 200, Body: b, Header: http.Header{"Content-Type": {"application/json"}}}, nil
 	}
 	if strings.HasSuffix(r.URL.Path, "/introspect") {
 		p.asked++

@@ -29,6 +29,14 @@ func (s *Snapshot) Sessions() []Session {
 	})
 }
 
+// BeginSession begins a session of a person, and reports whether there is such a person.
+func (t *Tx) BeginSession(x Session) (bool, error) {
+	if is, err := t.isPerson(x.Person); !is || err != nil {
+		return false, err
+	}
+	return true, t.beginSession(x)
+}
+
 // beginSession adds a session, and forgets those that have expired.
 func (t *Tx) beginSession(x Session) error {
 	// The texts have the order of the times, but for fractions of a second.

@@ -42,7 +42,11 @@ type Provider struct {
 	fetched int
 	codes   map[string]url.Values // the authorization requests
 	t       testing.TB
+	web     *httptest.Server
 }
+
+// Close ends the provider before the test does.
+func (p *Provider) Close() { p.web.Close() }
 
 // New starts a provider that ends with the test.
 func New(t testing.TB) *Provider {
@@ -56,7 +60,7 @@ func New(t testing.TB) *Provider {
 	mux.HandleFunc("POST /introspect", p.introspect)
 	s := httptest.NewServer(mux)
 	t.Cleanup(s.Close)
-	p.URL = s.URL
+	p.URL, p.web = s.URL, s
 	return p
 }
 

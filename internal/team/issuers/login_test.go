@@ -1,0 +1,76 @@
+package issuers
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
+	"github.com/dragoman-mcp/dragoman/internal/base/secret"
+	"github.com/dragoman-mcp/dragoman/internal/team/signin/oauth"
+)
+
+// TestIDTokens comes back from a provider with ID tokens that count, and with those that don't.
+func TestIDTokens(t *testing.T) {
+	p := newIDP()
+	l := NewLogin(Provider{Issuer: issuerURL, Client: Client{"dragoman", secret.New("x")}, RolesClaim: "groups", Roles: map[string][]Grant{"staff": {{"default", identity.Viewer}}}}, Options{
+		Reach: func(context.Context, string) (oauth.Doer, error) { return p, nil },
+		Find:  func(context.Context, oauth.Doer, string) (*oauth.Issuer, error) { return &p.metadata, nil },
+	})
+	defer l.Close()
+	now := time.Now().Unix()
+	es := func(c object) string { return signed("p256", "ES256", c, object{"typ": "JWT"}) }
+	for _, row := range []struct {
+		name   string
+		change object
+		token  string // "" for one with the claims
+		want   error
+	}{
+		{"good", nil, "", nil},
+		{"two audiences", object{"aud": []string{"dragoman", "x"}, "azp": "dragoman"}, "", nil},
+		{"another client's", object{"aud": "x"}, "", ErrProvider},
+		{"issued to another client", object{"aud": []string{"dragoman", "x"}, "azp": "x"}, "", ErrProvider},
+		{"another issuer's", object{"iss": "https://evil.example"}, "", ErrProvider},
+		{"another nonce", object{"nonce": "x"}, "", ErrProvider},
+		{"no nonce", object{"nonce": ""}, "", ErrProvider},
+		{"no subject", object{"sub": ""}, "", ErrProvider},
+		{"expired 30 s ago", object{"exp": now - 30}, "", nil},
+		{"expired 2 hours ago", object{"exp": now - 7200}, "", ErrClock},
+		{"made in 2 hours", object{"iat": now + 7200}, "", ErrClock},
+		{"an unknown key", nil, "strange", ErrProvider},
+		{"no token", nil, "none", ErrProvider},
+	} {
+		page, flow, err := l.Begin(t.Context(), "https://mcp.example.com/login/callback")
+		if err != nil {
+			t.Fatal(err)
+		}
+		u, _ := url.Parse(page)
+		if q := u.Query(); q.Get("nonce") != flow.Nonce || q.Get("state") != flow.State || q.Get("scope") != "openid profile" || q.Get("code_challenge_method") != "S256" || q.Has("resource") {
+			t.Errorf("the browser goes to %s", page)
+		}
+		c := object{"iss": issuerURL, "aud": "dragoman", "sub": "ada", "name": "Ada", "exp": now + 300, "iat": now, "nonce": flow.Nonce, "groups": []string{"staff"}}
+		for k, v := range row.change {
+			c[k] = v
+		}
+		switch p.idToken = es(c); row.token {
+		case "strange":
+			p.idToken = signed("strange", "ES256", c, object{"kid": "p256"})
+		case "none":
+			p.idToken = ""
+		}
+		q := url.Values{"code": {"x"}, "state": {flow.State}}
+		who, err := l.Finish(t.Context(), flow, "https://mcp.example.com/login/callback", q)
+		if !errors.Is(err, row.want) || (err == nil) != (row.want == nil) {
+			t.Errorf("%s: %v, want %v", row.name, err, row.want)
+		}
+		if err == nil && (who.ID != PersonID(issuerURL, "ada") || len(who.Roles["default"]) != 1) || err != nil && who.ID != "" {
+			t.Errorf("%s: %+v", row.name, who)
+		}
+		flow.Until = time.Now()
+		if _, err := l.Finish(t.Context(), flow, "https://mcp.example.com/login/callback", q); !errors.Is(err, ErrNotBegun) {
+			t.Errorf("after ten minutes: %v", err)
+		}
+	}
+}
