@@ -93,7 +93,7 @@ func (s *Server) settled(ctx context.Context, of store.SignIn) bool {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.refused && t.generation > a.lacking
+	return a.lacks && t.generation > a.lacking
 }
 
 // wants reports whether people need credentials of their own here.
@@ -210,7 +210,7 @@ func (s *Server) Refused(ctx context.Context, scope string, generation uint64, c
 		needed.Scopes = missing(c.Scopes, t.granted)
 	}
 	a.mu.Lock()
-	a.refused, a.lacking = true, generation
+	a.lacks, a.lacking = true, generation
 	a.mu.Unlock()
 	s.beginAtOnce(a.of)
 	return false, needed
@@ -271,7 +271,7 @@ type account struct {
 	steps []step          // of the last hour
 	later pause
 	// lacking is the generation of the token with which the server refused us last, if it has.
-	refused bool
+	lacks   bool
 	lacking uint64
 	// forced is the generation of the last token that replaced one which the server had refused, and when that was.
 	forced   uint64
