@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/screen"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httplink"
@@ -102,8 +103,32 @@ func (c *configCheckCommand) run(*cobra.Command, []string) error {
 	case c.asJSON:
 		return nil
 	}
+	for _, note := range signInNotes(snapshot) {
+		if _, err := fmt.Fprintln(c.stdout, strings.Join(wrapped("note: "+note, c.columns()-2), "\n  ")); err != nil {
+			return err
+		}
+	}
 	_, err = fmt.Fprintln(c.stdout, "ok")
 	return err
+}
+
+// signInNotes says what else has to be so that clients can sign in: what the proxy of a public URL with a path has
+// to forward to us, and which clients can't.
+func signInNotes(s *config.Snapshot) (notes []string) {
+	if !slices.ContainsFunc(s.Access.Issuers, func(x config.Issuer) bool { return x.Header == "" }) {
+		return nil
+	}
+	if path := s.PublicPath(); path != "" {
+		origin := strings.TrimSuffix(s.PublicURL, path) + "/.well-known/"
+		notes = append(notes, "so that all clients find out where to sign in, let the proxy also forward "+origin+"oauth-protected-resource"+path+" with all that is below it, and "+origin+"oauth-authorization-server"+path+".")
+	}
+	var without []string
+	for _, r := range mcp.Revisions() {
+		if !r.Can(mcp.ResourceMetadata) {
+			without = append(without, r.String())
+		}
+	}
+	return append(notes, "clients that speak only "+strings.Join(without, " or ")+" can't sign in with an issuer in dragoman.access.issuers; give them an API key.")
 }
 
 // missingCAs returns a problem for each certificate file that a server of any project needs and that cannot be

@@ -164,6 +164,9 @@ const (
 	// Ping means that either side may send ping (§Ping of the four legacy revisions; 2026-07-28
 	// §Changelog, "Remove ping").
 	Ping
+	// ResourceMetadata means that a client without a token finds out where to get one in the metadata of the
+	// endpoint (since 2025-06-18 §Authorization, RFC 9728).
+	ResourceMetadata
 	// StructuredAny means that structuredContent may be any JSON value, and that an
 	// outputSchema may have any type (2026-07-28). Earlier revisions allow only objects.
 	StructuredAny
@@ -205,6 +208,7 @@ var features = [featureCount]struct{ from, to Revision }{
 	StructuredResults:    {R20250618, Latest},
 	StructuredAny:        {R20260728, Latest},
 	Ping:                 {R20241105, R20251125},
+	ResourceMetadata:     {R20250618, Latest},
 }
 
 // Can reports whether a peer of revision r has the feature.

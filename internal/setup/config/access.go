@@ -223,9 +223,9 @@ func (c *compiler) readLogin(o *object, s *Snapshot) {
 	}
 	switch u, err := url.Parse(s.PublicURL); {
 	case l == nil:
-		c.problem(o.get("people"), o.at("people.by"), "is oidc, but no provider is configured", "add "+o.at("oidc")+": {issuer: URL, clientID: ID, clientSecret: …, roles: …}")
+		c.problem(o.get("people"), join(o.at("people"), "by"), "is oidc, but no provider is configured", "add "+o.at("oidc")+": {issuer: URL, clientID: ID, clientSecret: …, roles: …}")
 	case err != nil || u.Scheme != "https" || u.Path != "":
-		c.problem(o.get("people"), o.at("people.by"), "is oidc, which needs an https URL that the provider can send people back to", "set "+join(c.home, "publicURL")+" to an https URL without a path")
+		c.problem(o.get("people"), join(o.at("people"), "by"), "is oidc, which needs an https URL that the provider can send people back to", "set "+join(c.home, "publicURL")+" to an https URL without a path")
 	}
 }
 
