@@ -21,10 +21,12 @@ type login struct {
 	redirect string
 }
 
-// LoginAt lets people sign in at a provider, which sends them back to the public URL. LoginAt must be called before
-// the Access is used.
+// LoginAt lets people sign in at a provider, unless it is nil, and be sent back to the public URL. LoginAt must be
+// called before the Access is used.
 func (a *Access) LoginAt(l *issuers.Login, publicURL string) {
-	a.login = &login{l, publicURL + LoginCallback}
+	if l != nil {
+		a.login = &login{l, publicURL + LoginCallback}
+	}
 }
 
 // HasLogin reports whether people can sign in at a provider.

@@ -29,7 +29,7 @@ func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 			loginFailed(w, r, c.log, host, err)
 			return
 		}
-		gate(w, r, http.StatusOK, gatePage{Title: "You are signed in", Text: "One moment.", Onward: prefix + "/"})
+		gate(w, r, http.StatusOK, gatePage{Title: "You are signed in", Text: "One moment.", Onward: d.after(w, r), OnwardText: "Go on"})
 	case r.URL.Path == admin.LoginPath && r.Method == http.MethodPost:
 		page, err := d.access.BeginLogin(w, r)
 		if err != nil {

@@ -300,3 +300,39 @@ func TestNoLogin(t *testing.T) {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 }
+
+// TestSignInForAClient lets a client send somebody who has no session yet: they sign in at the provider, and go on where
+// they were. Without the role caller, a client can do nothing for them.
+func TestSignInForAClient(t *testing.T) {
+	t.Parallel()
+	p := idptest.New(t)
+	roles := config.Roles{Claim: "groups", Map: append([]config.MappedRole{{Value: "staff", Project: "default", Role: identity.Caller}}, consoleRoles.Map...)}
+	o := serveOwn(t, func(o *ServeOptions) {
+		o.Config.Access.Login = &config.Login{Issuer: p.URL, ClientID: p.ClientID, ClientSecret: config.NewSecret(p.Secret), Roles: roles}
+	})
+	through := func(groups string, web *relier) *surfer {
+		p.Person = idptest.Claims{"sub": groups, "groups": groups}
+		b := newSurfer(o.rig)
+		b.opens(web.link()).says("Sign in with " + strings.TrimPrefix(p.URL, "http://"))
+		b.goes("POST", "/login", nil, "same-origin")
+		resp, err := (&http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}).Get(b.away)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		return b.opens(resp.Header.Get("Location"))
+	}
+	web := o.client(issuer, claude, claudeBack)
+	b := through("staff", web).asks("claude.ai asks for access").answers("allow")
+	code, problem := web.back(b)
+	if problem += web.redeems(code); problem != "" || web.enters(web.access, "/mcp") != 200 {
+		t.Errorf("the client: %s", problem)
+	}
+	through("admins", o.client(issuer, claude, claudeBack)).says("Your role does not allow this")
+	// Whom the provider gives no role any more loses what their clients have.
+	p.Person = idptest.Claims{"sub": "staff"}
+	v := newVisitor(o.rig)
+	if a := v.back(v.begin()); a.status != 403 || web.enters(web.access, "/mcp") != 401 {
+		t.Errorf("without a group: %d, and the client gets %d", a.status, web.enters(web.access, "/mcp"))
+	}
+}

@@ -41,7 +41,7 @@ func (e *entry) useOwn(o *ServeOptions, local bool) error {
 }
 
 // newAuthServer returns our authorization server, or nil if it's off.
-func newAuthServer(o *ServeOptions, e *entry, sessions authserver.Sessions) *authserver.Server {
+func newAuthServer(o *ServeOptions, e *entry, sessions *admin.Access) *authserver.Server {
 	if e.ledger == nil {
 		return nil
 	}
@@ -50,7 +50,7 @@ func newAuthServer(o *ServeOptions, e *entry, sessions authserver.Sessions) *aut
 		documents = e.egress.From(egress.Public, egress.Bounds{Redirects: -1, Size: authserver.DocumentSize, Time: authserver.DocumentTime})
 	}
 	return authserver.New(authserver.Options{
-		PublicURL: o.Config.PublicURL, Ledger: e.ledger, Store: o.store, Sessions: sessions, Show: console.ShowSignIn, Log: o.Log,
+		PublicURL: o.Config.PublicURL, Ledger: e.ledger, Store: o.store, Sessions: sessions, Provider: sessions.LoginHost, Show: console.ShowSignIn, Log: o.Log,
 		Documents: documents, Command: func(r *http.Request) string { return orDragoman(o.Program) + " console --open" + admin.Flag(r) },
 		Allow: authserver.Allow{Known: own.Known, Only: own.Only}, NoRegistration: own.Unasked,
 	})

@@ -388,9 +388,7 @@ func newDaemon(o ServeOptions, e *entry, local bool) *daemon {
 	})
 	d.admin.Access().VisitorsFrom(e.gate.Visitor)
 	d.admin.Access().RolesFrom(e.gate.Roles)
-	if e.login != nil {
-		d.admin.Access().LoginAt(e.login, o.Config.PublicURL)
-	}
+	d.admin.Access().LoginAt(e.login, o.Config.PublicURL)
 	if local {
 		e.gate.Own(d.admin.Access().Key())
 	}

@@ -203,6 +203,11 @@ func (s *Server) signIn(w http.ResponseWriter, r *http.Request, q *request) {
 	p := &Page{Title: "Sign in first", Texts: []string{
 		"This browser is not signed in to Dragoman. Open the link of your invitation in it, within 10 minutes, and this sign-in goes on. If your link was used, ask an admin for another one.",
 	}}
+	if s.o.Provider != nil {
+		if p.Provider = s.o.Provider(r); p.Provider != "" {
+			p.Texts[0] = "This browser is not signed in to Dragoman. Sign in within 10 minutes, here or with the link of an invitation, and this sign-in goes on."
+		}
+	}
 	if s.o.PublicURL == "" {
 		p.Texts, p.Command = []string{"This browser has no session of the console, or it has ended. Run this command in a terminal, as the user who started Dragoman, and this sign-in goes on."}, s.o.Command(r)
 	}

@@ -18,6 +18,8 @@ type Page struct {
 	Onward, Command string
 	// Password is where the browser asks for a password.
 	Password string
+	// Provider is the host of an identity provider at which people can sign in.
+	Provider string
 	// Back is a link to the client, and BackText what it's called.
 	Back     Link
 	BackText string

@@ -22,7 +22,7 @@ type Sessions interface {
 	SignedIn(r *http.Request) *identity.Principal
 }
 
-// Options are the options of New. All but PublicURL, Command, Allow, NoRegistration and Log are required.
+// Options are the options of New. All but PublicURL, Provider, Command, Allow, NoRegistration and Log are required.
 type Options struct {
 	// PublicURL is the issuer, without a slash at the end: https, or a loopback host. "" means that only this
 	// machine can reach us, by the name that it used.
@@ -30,6 +30,8 @@ type Options struct {
 	Ledger    *access.Ledger
 	Store     *store.Store // has the registered clients
 	Sessions  Sessions
+	// Provider returns Page.Provider for a browser. It may be nil.
+	Provider  func(*http.Request) string
 	Documents Doer
 	// Show answers with a page.
 	Show func(w http.ResponseWriter, r *http.Request, status int, p *Page)
