@@ -203,6 +203,24 @@ func serveSettings() map[string]setting {
 			ours:   `access: {loopback: keys}`,
 			effect: func(s *stage) { s.wants(s.post("/mcp", "{"), "401 ", "needs an API key") },
 		},
+		"dragoman.access.signIn": {
+			ours: `access: {loopback: keys, signIn: own}`,
+			effect: func(s *stage) {
+				s.wants(s.get("/.well-known/oauth-authorization-server"), `"authorization_endpoint":"`+s.base+`/authorize"`, `"registration_endpoint"`)
+				s.wants(s.get("/.well-known/oauth-protected-resource/mcp"), `"authorization_servers":["`+s.base+`"]`)
+			},
+		},
+		"dragoman.access.clients.allow": {
+			ours: `access: {loopback: keys, signIn: own, clients: {allow: known}}`,
+			effect: func(s *stage) {
+				s.wants(s.get("/authorize?client_id=https://x.example/client"), "does not let this client sign in")
+				s.wants(s.post("/register", "{}"), "404 ")
+			},
+		},
+		"dragoman.access.clients.dcr": {
+			ours:   `access: {loopback: keys, signIn: own, clients: {dcr: false}}`,
+			effect: func(s *stage) { s.wants(s.post("/register", "{}"), "404 ") },
+		},
 		"dragoman.egress": {ours: `egress: {allow: ["*"]}`, fails: "allows too much"},
 		"dragoman.publicURL": {
 			ours: `publicURL: "https://gateway.internal/tools"`,
