@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -52,8 +53,17 @@ func newAuthServer(o *ServeOptions, e *entry, sessions *admin.Access) *authserve
 	return authserver.New(authserver.Options{
 		PublicURL: o.Config.PublicURL, Ledger: e.ledger, Store: o.store, Sessions: sessions, Provider: sessions.LoginHost, Show: console.ShowSignIn, Log: o.Log,
 		Documents: documents, Command: func(r *http.Request) string { return orDragoman(o.Program) + " console --open" + admin.Flag(r) },
-		Allow: authserver.Allow{Known: own.Known, Only: own.Only}, NoRegistration: own.Unasked,
+		Address: listensAt, Allow: authserver.Allow{Known: own.Known, Only: own.Only}, NoRegistration: own.Unasked,
 	})
+}
+
+// listensAt returns the address of the listener that has got a request, which is that of links to the console; see
+// atOneAddress.
+func listensAt(r *http.Request) string {
+	if at, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {
+		return at.String()
+	}
+	return r.Host
 }
 
 func orDragoman(program string) string {

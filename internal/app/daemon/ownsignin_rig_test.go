@@ -62,7 +62,8 @@ func (b *surfer) types(to string) *surfer {
 }
 
 func (b *surfer) ours(u *url.URL) bool {
-	return u.Host == publicName || strings.HasSuffix(u.Hostname(), ".localhost") || "http://"+u.Host == b.r.base
+	_, port, _ := strings.Cut(strings.TrimPrefix(b.r.base, "http://"), ":")
+	return u.Host == publicName || u.Port() == port
 }
 
 func (b *surfer) goes(method, to string, form url.Values, site string) {
@@ -331,4 +332,18 @@ func (o *ownSignIn) lets(p *invited, b *surfer) {
 	c := *p.cookie
 	c.SameSite = http.SameSiteStrictMode
 	b.cookies[publicName] = map[string]*http.Cookie{c.Name: &c}
+}
+
+// ended reports whether a stream has ended. It forgets messages that came before.
+func (s *stream) ended() bool {
+	for {
+		select {
+		case _, more := <-s.next:
+			if !more {
+				return true
+			}
+		default:
+			return false
+		}
+	}
 }

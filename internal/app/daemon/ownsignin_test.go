@@ -42,3 +42,45 @@ func TestOwnSignIn(t *testing.T) {
 		t.Errorf("bob's client: %d", got)
 	}
 }
+
+// TestOwnSignInOnLoopback signs a client in without a public URL, at each of our three names. The browser gets from
+// the client's page to the consent page with a link to the console, at the console's secret name, and the client is
+// told the issuer that it has asked.
+func TestOwnSignInOnLoopback(t *testing.T) {
+	t.Parallel()
+	var link func() string
+	r := serve(t, snapshot(child(t, "a", "legacy")), func(o *ServeOptions) {
+		c := *o.Config
+		c.Access.LoopbackKeys, c.Access.Own.On = true, true
+		o.Config, o.documents, o.Console = &c, &pages{}, func(c Console) { link = c.Link }
+	})
+	_, port, _ := strings.Cut(strings.TrimPrefix(r.base, "http://"), ":")
+	for _, host := range []string{"127.0.0.1", "localhost", "[::1]"} {
+		at := "http://" + host + ":" + port
+		c, b := r.client(at, claudeCode, claudeCodeBack), newSurfer(r)
+		b.opens(c.link())
+		b.says("Open the console to go on", "Claude Code asks for access", "dragoman console --open")
+		if b.page.status != 200 || strings.Contains(b.page.body, ".localhost") {
+			t.Fatalf("%s: %d %s", host, b.page.status, b.page.body)
+		}
+		b.types(link()).asks("A program asks for access", "claude.ai", "the user who runs this Dragoman", "localhost:41234", at+"/mcp")
+		code, problem := c.back(b.answers("allow"))
+		if problem += c.redeems(code); problem != "" || c.enters(c.access, "/mcp") != 200 {
+			t.Errorf("%s: %q", host, problem)
+		}
+		for _, seen := range b.seen {
+			if strings.Contains(seen, ".localhost") && strings.Contains(seen, "code=") {
+				t.Errorf("a code at %s", seen)
+			}
+		}
+		// The same browser has a session now, but the client's page still can't know it.
+		other := r.client(at, claudeCode, claudeCodeBack)
+		b.opens(other.link("code_challenge_method", "plain"))
+		if code, problem := other.back(b); code != "" || problem != "invalid_request" {
+			t.Errorf("%s: plain: %q %q", host, code, problem)
+		}
+	}
+	if got := r.modern("/mcp", "1", "tools/list", "", "").status; got != 401 {
+		t.Errorf("without a token: %d", got)
+	}
+}

@@ -39,6 +39,10 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request) {
 	if q == nil {
 		return
 	}
+	if at := s.o.Address(r); s.atAddress(r) && r.Host != at { // where a link to the console is opened
+		http.Redirect(w, r, "http://"+at+s.below()+pathAuthorize+"?"+withoutAt(q.raw)+"&"+atQuery+"="+r.Host, http.StatusSeeOther)
+		return
+	}
 	onward := pathConsent + "?" + q.raw
 	if !s.atAddress(r) {
 		s.setFlow(w, r, q)
@@ -98,10 +102,10 @@ func (s *Server) begin(w http.ResponseWriter, r *http.Request) *request {
 	return q
 }
 
-// hostOfFlow returns the host at which a flow has begun. At the console's name, which has the same port, the
-// request says it.
+// hostOfFlow returns the host at which a flow has begun. If the browser has gone to another of our names, the request
+// says it. All of them have the same port, so nobody can make us speak for another program.
 func hostOfFlow(r *http.Request, v url.Values) string {
-	if at := v.Get(atQuery); !isOurHost(r.Host) && isOurHost(at) && portOf(at) == portOf(r.Host) {
+	if at := v.Get(atQuery); isOurHost(at) && portOf(at) == portOf(r.Host) {
 		return at
 	}
 	return r.Host

@@ -88,7 +88,7 @@ func (s *Server) flow(r *http.Request) (value string, ok bool) {
 func (s *Server) setReturn(w http.ResponseWriter, r *http.Request, q *request) {
 	raw := q.raw
 	if s.atAddress(r) && s.o.PublicURL == "" { // the console has another name
-		raw = withoutAt(raw) + "&" + atQuery + "=" + r.Host
+		raw = withoutAt(raw) + "&" + atQuery + "=" + strings.TrimPrefix(q.issuer, "http://")
 	}
 	s.setCookie(w, r, returnCookie, base64.RawURLEncoding.EncodeToString([]byte(raw)))
 }

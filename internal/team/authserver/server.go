@@ -35,11 +35,12 @@ type Options struct {
 	Documents Doer
 	// Show answers with a page.
 	Show func(w http.ResponseWriter, r *http.Request, status int, p *Page)
-	// Command returns the command that opens the console of this process.
-	Command        func(*http.Request) string
-	Allow          Allow
-	NoRegistration bool // clients can't register themselves
-	Log            *slog.Logger
+	// Command returns the command that opens the console of this process, and Address the host at which that
+	// opens a link on this machine.
+	Command, Address func(*http.Request) string
+	Allow            Allow
+	NoRegistration   bool // clients can't register themselves
+	Log              *slog.Logger
 }
 
 // Server is the authorization server. It is safe for concurrent use.
@@ -53,9 +54,6 @@ type Server struct {
 // New returns a server.
 func New(o Options) *Server {
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
-	if o.Command == nil {
-		o.Command = func(*http.Request) string { return "dragoman console --open" }
-	}
 	return &Server{o: o, documents: &documents{fetch: o.Documents}, cross: http.NewCrossOriginProtection(), tries: newTries()}
 }
 
