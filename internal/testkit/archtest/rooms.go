@@ -92,7 +92,7 @@ var guests = map[string][]string{
 	// The keyring of the operating system is asked only for the vault's key (docs/adr/0032).
 	"github.com/zalando/go-keyring": {"internal/team/vault"},
 	// Who checks or signs JWTs (docs/adr/0038, 0040).
-	"github.com/go-jose/go-jose/v4": {"internal/team"},
+	"github.com/go-jose/go-jose/v4": {"internal/team", "internal/testkit/idptest"},
 	"github.com/coreos/go-oidc/v3":  {"internal/team/issuers"},
 	// The built-in servers are commands. Only package cli may import them.
 	Module + "/internal/server": {"internal/server", "internal/app/cli"},
