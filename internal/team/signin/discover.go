@@ -37,7 +37,7 @@ func (s *Server) discover(ctx context.Context, c oauth.Challenge) (f found, err 
 		return f, err
 	}
 	d := s.d.reach(f.near, s)
-	if s.settings.AuthorizationURL != "" {
+	if s.settings.AuthorizationURL != "" || s.settings.TokenURL != "" {
 		// Somebody has configured where it is, so nothing that is published matters.
 		f.issuer, err = oauth.Configured(s.settings.Issuer, s.settings.AuthorizationURL, s.settings.TokenURL)
 	} else {

@@ -50,6 +50,9 @@ type Flow struct {
 // yet to finish one before. If somebody has signed in since the server refused them last, the flow has ended
 // already, and has no link.
 func (s *Server) Begin(ctx context.Context, of store.SignIn, browser bool) (*Flow, error) {
+	if !s.Person() {
+		return nil, &Problem{Says: "nobody signs in at server " + quote(s.name) + ", because its tokens come from elsewhere", Next: "see `how` in `signIn`"}
+	}
 	if s.settled(ctx, of) {
 		f := &Flow{d: s.d, s: s, of: of, done: make(chan struct{})}
 		close(f.done)

@@ -87,6 +87,7 @@ type token struct {
 	kind                string
 	prover              *oauth.Prover
 	granted, requested  []string
+	at                  time.Time // when it came
 	renewAt, deadAt     time.Time // zero if the issuer hasn't said how long the token lives
 	client              oauth.Client
 	issuer              oauth.Issuer
@@ -107,7 +108,7 @@ func newToken(row store.Credential, k *keptCredential) (t *token, err error) {
 	t = &token{
 		row: row, generation: uint64(row.Generation), //nolint:gosec // generations begin with 1
 		access: secret.New(k.Access), refresh: secret.New(k.Refresh), id: secret.New(k.ID), kind: k.Type,
-		granted: k.Granted, requested: k.Requested, issuer: k.Issuer, near: k.Near, why: k.Why, kept: k.Client,
+		at: k.At, granted: k.Granted, requested: k.Requested, issuer: k.Issuer, near: k.Near, why: k.Why, kept: k.Client,
 	}
 	if !row.Until.IsZero() {
 		life := row.Until.Sub(k.At)

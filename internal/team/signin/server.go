@@ -19,6 +19,7 @@ type Server struct {
 	d                      *Desk
 	project, name, url, id string
 	settings               Settings
+	service                *service // nil if people sign in
 
 	// wanted says that the server has refused somebody for want of a sign-in, so that people have scopes of
 	// their own from now on.
@@ -35,12 +36,18 @@ func (d *Desk) Server(project, name, url string, settings Settings) (*Server, er
 		return nil, err
 	}
 	s := &Server{d: d, project: project, name: name, url: url, id: id, settings: settings}
+	if settings.How != Person {
+		s.service = &service{s: s}
+	}
 	s.accounts.Store(&map[string]*account{})
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.servers[s] = struct{}{}
 	return s, nil
 }
+
+// Person reports whether a person can sign in. Otherwise the server's tokens come from elsewhere; see How.
+func (s *Server) Person() bool { return s.service == nil }
 
 // Close lets the Desk forget the server.
 func (s *Server) Close() {
@@ -123,6 +130,9 @@ func (s *Server) subject(scope string) string {
 
 // Sign implements upstream.Credentials. With a token that is fresh, it takes no lock and allocates nothing.
 func (s *Server) Sign(ctx context.Context, scope, method, url string) ([]transport.HeaderField, uint64, error) {
+	if s.service != nil {
+		return s.service.sign(ctx, method, url)
+	}
 	safe := s.d.safe.Load()
 	subject := s.subject(scope)
 	if safe == nil || subject == "" {
@@ -170,6 +180,9 @@ func (s *Server) Refused(ctx context.Context, scope string, generation uint64, c
 	subject := s.subject(scope)
 	if t := s.known(subject); t != nil && t.prover != nil && slices.ContainsFunc(all, wantsNonce) {
 		return true, nil // Nonce has heard it just before, so the next proof holds it
+	}
+	if s.service != nil {
+		return s.service.refused(ctx, generation, c)
 	}
 	if !asks && generation == 0 && !s.hasIssuer(ctx) {
 		return false, nil // this server wants something else, such as a key in a header
@@ -228,6 +241,9 @@ func (s *Server) Nonce(scope, url, nonce string) {
 
 // known returns the token that was used last for a subject, without a look at the store. It returns nil for none.
 func (s *Server) known(subject string) *token {
+	if s.service != nil {
+		return s.service.now.Load()
+	}
 	if a := (*s.accounts.Load())[subject]; a != nil {
 		if v := a.view.Load(); v != nil {
 			return v.t

@@ -12,6 +12,12 @@ import (
 
 // Settings are what the configuration says about the sign-in at one server. The zero value works.
 type Settings struct {
+	// How says where tokens come from. Unless it is Person, nobody signs in, and all share one token.
+	How How
+	// Assertion is the path or the URL of what Workload, Enterprise and Exchange start from.
+	Assertion string
+	// Provider is where Enterprise exchanges the ID token of a person.
+	Provider Provider
 	// Per is "shared" if one credential is for all. Otherwise each person has their own.
 	Per string
 	// Scopes are asked for instead of those that the server names.
@@ -47,8 +53,26 @@ func (s *Settings) cas() *x509.CertPool {
 	return s.CAs()
 }
 
+// How says where the tokens for a server come from.
+type How string
+
+// The values of How.
+const (
+	Person     How = ""                   // a person signs in
+	ClientOnly How = "client-credentials" // the client itself has a secret or a key (RFC 6749 §4.4)
+	Workload   How = "workload"           // the platform asserts who the machine is (RFC 7523)
+	Enterprise How = "enterprise"         // a person has signed in to the organisation's provider
+	Exchanged  How = "exchange"           // another token is exchanged (RFC 8693)
+)
+
+// Provider is an organisation's identity provider, and who we are to it.
+type Provider struct {
+	Issuer, ClientID string
+	ClientSecret     secret.Text
+}
+
 // shared reports whether one credential is for all.
-func (s *Settings) shared() bool { return s.Per == "shared" }
+func (s *Settings) shared() bool { return s.Per == "shared" || s.How != Person }
 
 // fits reports whether a stored credential is one that these settings would lead to.
 func (s *Settings) fits(x *store.Credential) bool {

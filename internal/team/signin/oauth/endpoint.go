@@ -219,7 +219,7 @@ func (e *Endpoint) authenticate(header http.Header, body url.Values) error {
 		body.Set("client_assertion_type", "urn:ietf:params:oauth:client-assertion-type:jwt-bearer")
 		body.Set("client_assertion", assertion)
 	default:
-		body.Set("client_id", c.ID)
+		optional(body, "client_id", c.ID) // an assertion may say who asks (RFC 7523 §3.1)
 	}
 	return nil
 }
