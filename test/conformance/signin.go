@@ -93,14 +93,13 @@ func configure(home, url string, signIn map[string]any) error {
 
 // theirs is what the suite tells a client about a scenario.
 type theirs struct {
-	ClientID      string `json:"client_id"`
-	ClientSecret  string `json:"client_secret"`
-	PrivateKey    string `json:"private_key_pem"`
-	Assertion     string `json:"valid_jwt"`
-	IDToken       string `json:"idp_id_token"`
-	IDPClientID   string `json:"idp_client_id"`
-	IDPIssuer     string `json:"idp_issuer"`
-	TokenEndpoint string `json:"idp_token_endpoint"`
+	ClientID     string `json:"client_id"`
+	ClientSecret string `json:"client_secret"`
+	PrivateKey   string `json:"private_key_pem"`
+	Assertion    string `json:"valid_jwt"`
+	IDToken      string `json:"idp_id_token"`
+	IDPClientID  string `json:"idp_client_id"`
+	IDPIssuer    string `json:"idp_issuer"`
 }
 
 // signInSettings returns the settings signIn of a scenario's server, or nil if it needs none.
@@ -130,7 +129,7 @@ func signInSettings(home, scenario, told string) (map[string]any, error) {
 	case "auth/enterprise-managed-authorization":
 		path, err := file("id-token", c.IDToken)
 		return map[string]any{"how": "enterprise", "clientID": c.ClientID, "clientSecret": c.ClientSecret,
-			"idToken": path, "idpIssuer": c.IDPIssuer, "idpTokenURL": c.TokenEndpoint, "idpClientID": c.IDPClientID}, err
+			"assertion": path, "provider": map[string]any{"issuer": c.IDPIssuer, "clientID": c.IDPClientID}}, err
 	}
 	return nil, nil
 }

@@ -148,7 +148,7 @@ func (s *signIns) add(project string, c config.Server) *signin.Server {
 	var x *signin.Server
 	switch {
 	case s.desk == nil, c.URL == "", c.SignIn.How == config.HowHeaders, c.SignIn.How == config.HowNone:
-	case (s.strangers || c.SignIn.Anonymous) && !c.SignIn.Shared:
+	case (s.strangers || c.SignIn.Anonymous) && !c.SignIn.Shared && !c.SignIn.How.Program():
 	default:
 		x, _ = s.desk.Server(project, c.Name, c.URL, signInSettings(&c)) // whoever opens the server says what's wrong with its URL
 	}
@@ -192,7 +192,7 @@ type signer struct {
 // CanSignIn implements gateway.Signer.
 func (s signer) CanSignIn(server string) bool {
 	x, _ := s.all.at(s.project, server)
-	return x != nil
+	return x != nil && x.Person()
 }
 
 // SignIn implements gateway.Signer. The link that it returns is the issuer's, and binds to the caller whoever opens it.
@@ -222,6 +222,10 @@ func signInSettings(c *config.Server) signin.Settings {
 	}
 	if x.Shared {
 		out.Per = "shared"
+	}
+	if x.How.Program() {
+		out.How, out.Assertion = signin.How(x.How.String()), x.Assertion
+		out.Provider = signin.Provider{Issuer: x.Provider.Issuer, ClientID: x.Provider.ClientID, ClientSecret: x.Provider.ClientSecret}
 	}
 	if file := c.CAFile; file != "" {
 		out.CAs = func() *x509.CertPool {

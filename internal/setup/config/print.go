@@ -370,6 +370,14 @@ func (p *printer) signIn(s *Server) {
 			p.text(4, t.key, t.value)
 		}
 	}
+	if x.Provider.Issuer != "" {
+		p.line(4, "provider:")
+		p.text(5, "issuer", x.Provider.Issuer)
+		p.text(5, "clientID", x.Provider.ClientID)
+		if place := join(path, "provider.clientSecret"); x.Provider.ClientSecret.Reveal() != "" || s.unset[place] != "" {
+			p.secret(5, s, place, "clientSecret")
+		}
+	}
 	if len(x.Params) > 0 {
 		p.line(4, "params:")
 		for _, name := range slices.Sorted(maps.Keys(x.Params)) {

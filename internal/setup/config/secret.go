@@ -80,7 +80,7 @@ func (s Server) Secrets() []string {
 	for _, v := range s.outside {
 		add(v.Reveal())
 	}
-	for _, v := range []Secret{s.SignIn.ClientSecret, s.SignIn.PrivateKey} {
+	for _, v := range []Secret{s.SignIn.ClientSecret, s.SignIn.PrivateKey, s.SignIn.Provider.ClientSecret} {
 		add(v.Reveal())
 	}
 	for _, text := range excerpt.SecretArguments(s.Args) {

@@ -30,6 +30,9 @@ var hows = []string{"auto", "headers", "none", "client-credentials", "workload",
 
 func (h How) String() string { return nameOf(hows, int(h)) }
 
+// Program reports whether nobody signs in, since a program gets the credentials.
+func (h How) Program() bool { return h >= HowClient }
+
 // The values of SignIn.Resource that are not a URI.
 const (
 	ResourceAuto = ""     // what the server publishes, or its URL
@@ -52,6 +55,7 @@ type SignIn struct {
 	// Assertion is the path of a file, or the URL, with the JWT for HowWorkload, or the token for HowEnterprise
 	// and HowExchange. It is read at each use.
 	Assertion string
+	Provider  Provider // for HowEnterprise
 
 	Issuer                     string // which of several issuers, or the one of a server that names none
 	AuthorizationURL, TokenURL string // of an issuer without metadata
@@ -60,6 +64,12 @@ type SignIn struct {
 	Resource                   string // ResourceAuto, ResourceOmit or a URI
 	Params                     map[string]string
 	Hold                       time.Duration // how long a call waits for the person; 0 for the default
+}
+
+// Provider is an organisation's identity provider, and the client that was registered there.
+type Provider struct {
+	Issuer, ClientID string
+	ClientSecret     Secret
 }
 
 // hash calls text and count for all that a running server can't adopt, which is everything but Hold.
@@ -151,6 +161,7 @@ func (c *compiler) readSignInKeys(o *object, srv *Server) {
 		c.problem(n, o.at("privateKey"), "is not a key in PEM", "write ${secret:NAME}, and store the key with `dragoman secrets set NAME < key.pem`")
 	}
 	c.readAssertion(o, x)
+	c.readProvider(o.object("provider"), srv)
 	for _, u := range []struct {
 		key  string
 		dst  *string
@@ -190,14 +201,14 @@ func (c *compiler) readSecretKey(o *object, key string, dst *Secret, srv *Server
 	return n
 }
 
-// readAssertion reads where the assertion is. A project of the store may not read a file of the machine: its
-// operator could have it sent to an address of theirs.
+// readAssertion reads where the assertion is. A project of the store may not read a file of the machine, or an address
+// that only the machine reaches: its operator could have it sent to an address of theirs.
 func (c *compiler) readAssertion(o *object, x *SignIn) {
 	n := o.text("assertion", &x.Assertion)
 	if n == nil {
 		return
 	}
-	if u, err := url.Parse(x.Assertion); err == nil && (u.Scheme == "http" || u.Scheme == "https") {
+	if u, err := url.Parse(x.Assertion); err == nil && !c.stored && (u.Scheme == "http" || u.Scheme == "https") {
 		if bad, hint := badURL(x.Assertion); bad != "" {
 			c.problem(n, o.at("assertion"), bad, hint)
 		}
@@ -211,6 +222,25 @@ func (c *compiler) readAssertion(o *object, x *SignIn) {
 	default:
 		x.Assertion = c.relative(n, o.at("assertion"), x.Assertion)
 	}
+}
+
+// readProvider reads where how: enterprise exchanges what a person's login gave.
+func (c *compiler) readProvider(o *object, srv *Server) {
+	if o == nil {
+		return
+	}
+	x := &srv.SignIn.Provider
+	if n := o.text("issuer", &x.Issuer); n != nil {
+		if bad, hint := badOAuthURL(x.Issuer, false); bad != "" {
+			c.problem(n, o.at("issuer"), bad, hint)
+		}
+	}
+	o.text("clientID", &x.ClientID)
+	c.readSecretKey(o, "clientSecret", &x.ClientSecret, srv)
+	if x.Issuer == "" || x.ClientID == "" {
+		c.problem(o.n, o.path, "needs an issuer and a clientID", "write provider: {issuer: URL, clientID: ID}")
+	}
+	o.done()
 }
 
 func (c *compiler) readResource(o *object, x *SignIn) {
@@ -288,8 +318,12 @@ func (c *compiler) settleSignIn(o *object, srv *Server) {
 		c.problem(at, path, "has a tokenURL, but no authorizationURL", "add authorizationURL")
 	case x.How == HowClient && (x.ClientID == "" || !secret && !key) && srv.Unusable == nil:
 		c.problem(at, path, "how: client-credentials needs a clientID, and a clientSecret or a privateKey", "add them")
-	case x.How == HowWorkload && x.Assertion == "" && srv.Unusable == nil:
-		c.problem(at, path, "how: workload needs an assertion", "add assertion, the path of the file or the URL that has it")
+	case x.How > HowClient && x.Assertion == "" && srv.Unusable == nil:
+		c.problem(at, path, "how: "+x.How.String()+" needs an assertion", "add assertion, the path of the file or the URL that has it")
+	case x.How == HowEnterprise && x.Provider.Issuer == "":
+		c.problem(at, path, "how: enterprise needs a provider", "add provider: {issuer: URL, clientID: ID}")
+	case x.How != HowEnterprise && x.Provider.Issuer != "":
+		c.warning(at, path, "has a provider, which has no effect", "write how: enterprise, or remove it")
 	}
 }
 

@@ -57,6 +57,9 @@ func TestSignIn(t *testing.T) {
 			SignIn{How: HowClient, ClientID: "id", PrivateKey: NewSecret(testKey), TokenURL: "https://id.example/t"}, ""},
 		{"", `{how: workload, assertion: token.jwt}`, "", SignIn{How: HowWorkload, Assertion: "/dir/token.jwt"}, ""},
 		{"", `{how: workload, assertion: "http://169.254.169.254/token"}`, "", SignIn{How: HowWorkload, Assertion: "http://169.254.169.254/token"}, ""},
+		{"", `{how: enterprise, clientID: id, assertion: id.jwt, provider: {issuer: "https://idp.example", clientID: us, clientSecret: "${secret:idp}"}}`, "",
+			SignIn{How: HowEnterprise, ClientID: "id", Assertion: "/dir/id.jwt", Provider: Provider{Issuer: "https://idp.example", ClientID: "us", ClientSecret: idp}}, ""},
+		{"", `{provider: {issuer: "https://idp.example", clientID: us}}`, "", SignIn{Provider: Provider{Issuer: "https://idp.example", ClientID: "us"}}, "has a provider, which has no effect"},
 		{"", `{how: none}`, "", SignIn{How: HowNone}, ""},
 		// An Authorization header, or a password in the URL, means that nobody signs in.
 		{`headers: {authorization: "Bearer x"}`, `{}`, "", SignIn{How: HowHeaders}, ""},
@@ -136,6 +139,10 @@ func TestSignInProblems(t *testing.T) {
 		{"", `{hold: 1h}`, "", "hold: must be between 1s and 10m"},
 		{"", `{how: client-credentials, clientID: id}`, "", "client-credentials needs a clientID, and a clientSecret or a privateKey"},
 		{"", `{how: workload}`, "", "workload needs an assertion"},
+		{"", `{how: exchange}`, "", "exchange needs an assertion"},
+		{"", `{how: enterprise, assertion: f}`, "", "enterprise needs a provider"},
+		{"", `{how: enterprise, assertion: f, provider: {issuer: "https://idp.example"}}`, "", "provider: needs an issuer and a clientID"},
+		{"", `{how: enterprise, assertion: f, provider: {issuer: idp, clientID: us}}`, "", "provider.issuer: is not an https URL"},
 		{"", `{how: workload, assertion: ey.hunter2hunter2.x}`, "", "assertion: is not a path"},
 		{`headers: {Authorization: x}`, `{how: auto}`, "", "the server has an Authorization header, so how: auto cannot work; remove the header, or write how: headers"},
 		{`headers: {Authorization: x}`, `{how: workload, assertion: f}`, "", "so how: workload cannot work"},
@@ -153,6 +160,10 @@ func TestSignInProblems(t *testing.T) {
 	_, problems := ParseProject("p", []byte(`{mcpServers: {a: {url: "https://h.example/mcp"}}, servers: {a: {signIn: {how: workload, assertion: /etc/shadow}}}}`), Default(), nil)
 	if !strings.Contains(listing(problems), "works only in the configuration file") {
 		t.Errorf("a project of the store reads a file: %s", listing(problems))
+	}
+	_, problems = ParseProject("p", []byte(`{mcpServers: {a: {url: "https://h.example/mcp"}}, servers: {a: {signIn: {how: exchange, assertion: "http://127.0.0.1:9/"}}}}`), Default(), nil)
+	if !strings.Contains(listing(problems), "works only in the configuration file") {
+		t.Errorf("a project of the store asks this machine: %s", listing(problems))
 	}
 }
 
