@@ -11,7 +11,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/app/daemon"
 	"github.com/dragoman-mcp/dragoman/internal/app/runtime"
 	"github.com/dragoman-mcp/dragoman/internal/base/failure"
+	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
+	"github.com/dragoman-mcp/dragoman/internal/team/signin"
 )
 
 // showProgress shows the current step on stderr, unless --quiet is set.
@@ -42,6 +44,7 @@ type client struct {
 
 	where   where    // the server that the command line names
 	atURL   bool     // where is the endpoint of a project, which the command has looked up
+	through bool     // the server is reached through a serve
 	foundAt string   // the base URL of the serve process that has the server; see findElsewhere
 	secrets []string // the secrets in the settings of the server; see remember
 }
@@ -105,6 +108,7 @@ func (c *client) onServer(ctx context.Context, ask *asker, body func(context.Con
 		return err
 	}
 	opened := false
+	c.through = through
 	err = c.withSession(whole, server, ask, func(s Session) error {
 		opened = true
 		return body(ctx, s, server)
@@ -143,9 +147,17 @@ func (c *client) find(ctx context.Context) (server config.Server, file *opened, 
 // connect opens a session. If ask is nil, the session declines all requests of the server for
 // input. It still declares support for these requests, because some servers do not list a tool that
 // asks for input if the client does not support such requests.
+//
+// If the server wants a sign-in, connect signs the user in first, unless the server is reached through a serve, whose
+// business that is.
 func (c *client) connect(ctx context.Context, s config.Server, ask *asker) (Session, error) {
 	c.showProgress()
 	o := daemon.ConnectOptions{Server: s, Log: c.log, Progress: c.status.Step, Version: version()}
+	if s.URL != "" && !c.through {
+		house := c.houseConfig(c.where.file)
+		o.Server = likeConfigured(s, house)
+		o.Desk = c.openDesk(house, false)
+	}
 	if ask == nil {
 		o.Pages = true
 		o.Answer = func(context.Context, runtime.Question) runtime.Answer { return runtime.Answer{Action: "decline"} }
@@ -157,10 +169,33 @@ func (c *client) connect(ctx context.Context, s config.Server, ask *asker) (Sess
 		}
 	}
 	session, err := c.backend.Connect(ctx, o)
-	if err != nil {
-		return nil, err
+	var needed *signin.Needed
+	if o.Desk != nil && errors.As(err, &needed) {
+		if err = c.signIn(ctx, o.Desk.At(event.DefaultProject, o.Server), s.Name, needed.Of, signInWays{}); err == nil {
+			session, err = c.backend.Connect(ctx, o)
+		}
 	}
-	return session, nil
+	switch {
+	case err == nil && o.Desk == nil:
+		return session, nil
+	case err == nil:
+		return &signedSession{session, o.Desk}, nil
+	case o.Desk != nil:
+		o.Desk.Close()
+	}
+	return nil, err
+}
+
+// signedSession is a session for which the user may have signed in.
+type signedSession struct {
+	Session
+	desk *daemon.Desk
+}
+
+// Close closes the session, and what signs its requests.
+func (s *signedSession) Close() error {
+	defer s.desk.Close()
+	return s.Session.Close()
 }
 
 // withSession opens a session with s, runs body and closes the session.

@@ -226,6 +226,10 @@ func hintsOf(err error) []string {
 	if errors.As(err, &h) {
 		out = append(out, h.hint)
 	}
+	var next interface{ NextStep() string }
+	if len(out) == 0 && errors.As(err, &next) && next.NextStep() != "" {
+		out = append(out, next.NextStep())
+	}
 	var given interface{ Hint() string }
 	if errors.As(err, &given) && given.Hint() != "" {
 		out = append(out, given.Hint())

@@ -80,6 +80,8 @@ func (c *listCommand) listHealth(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	c.desk = c.openDesk(c.houseConfig(c.file), false)
+	defer c.desk.Close()
 	c.showProgress()
 	rows := c.examineAll(ctx, snapshot.Servers, route, c.rowPrinter(snapshot.Servers))
 	c.status.End()
@@ -105,6 +107,16 @@ func (c *listCommand) listHealth(ctx context.Context) error {
 		return errReported
 	}
 	return nil
+}
+
+// examining returns the options for a session with one of several servers. Who is signed in uses that, but nobody is
+// asked to sign in.
+func (c *listCommand) examining(s config.Server, through bool) daemon.ConnectOptions {
+	o := daemon.ConnectOptions{Server: s, Log: c.log, Progress: func(string, string) {}, Version: version()}
+	if !through {
+		o.Desk = c.desk
+	}
+	return o
 }
 
 // lackingOf says how many servers cannot be used, and why. what is "" if all are ready. wait says that the
@@ -322,12 +334,16 @@ func (c *listCommand) examineOne(ctx context.Context, s config.Server, report *s
 	}
 	if report != nil {
 		h.Via = "serve"
+		if report.Failure != nil && report.Failure.Class == failure.NeedsSignIn {
+			done(h.broken(ctx, nil, report)) // it would show us the tool sign_in
+			return
+		}
 	} else if err := usable(s); err != nil {
 		broken(whole, err)
 		return
 	}
 	began := time.Now()
-	session, err := c.backend.Connect(whole, daemon.ConnectOptions{Server: s, Log: c.log, Progress: func(string, string) {}, Version: version()})
+	session, err := c.backend.Connect(whole, c.examining(s, report != nil))
 	if err != nil {
 		broken(whole, err)
 		return

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
+	"github.com/dragoman-mcp/dragoman/internal/app/daemon"
 	"github.com/dragoman-mcp/dragoman/internal/app/runtime"
 	"github.com/dragoman-mcp/dragoman/internal/app/tool"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
@@ -20,6 +21,8 @@ var listKinds = []string{"tools", "resources", "prompts", "templates"}
 
 // listCommand is `dragoman list`.
 type listCommand struct {
+	desk *daemon.Desk // of listHealth
+
 	client
 
 	kind           string

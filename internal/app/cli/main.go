@@ -101,8 +101,12 @@ func (a *app) main(args []string) int {
 	}
 	a.printError(err)
 	var usage *usageError
-	if errors.As(err, &usage) {
+	var coded withCode
+	switch {
+	case errors.As(err, &usage):
 		return exitUsage
+	case errors.As(err, &coded):
+		return coded.code
 	}
 	return exitFailure
 }

@@ -119,6 +119,7 @@ var commandGroups = []struct {
 	}},
 	{"use", "Use a server:", []func(*world) *cobra.Command{
 		newListCommand, newShowCommand, newCallCommand, newReadCommand, newPromptCommand, newCompleteCommand,
+		newLoginCommand, newLogoutCommand, newSignInsCommand,
 	}},
 	{"look", "Look after a running serve:", []func(*world) *cobra.Command{
 		newStatusCommand, newLogsCommand, newCallsCommand, newConsoleCommand, newRestartCommand, newStopCommand, newReloadCommand, newBackupCommand, newHealthcheckCommand,

@@ -142,8 +142,15 @@ func (c *runCommand) run(cmd *cobra.Command, _ []string) error {
 		c.warnOpen(cmd.Context(), c.listen)
 		c.showProgress()
 	}
+	var desk *daemon.Desk
+	if server.URL != "" && (c.listen == "" || !isAway(c.listen)) {
+		house := c.houseConfig("")
+		server = likeConfigured(server, house)
+		desk = c.openDesk(house, true)
+		defer desk.Close()
+	}
 	err = c.backend.Run(cmd.Context(), daemon.RunOptions{
-		Server: server, Listen: c.listen, Hosts: c.hosts, Terminal: c.keyboard, Log: c.log, LogCalls: c.logCalls, Progress: c.status.Step,
+		Server: server, Desk: desk, Listen: c.listen, Hosts: c.hosts, Terminal: c.keyboard, Log: c.log, LogCalls: c.logCalls, Progress: c.status.Step,
 		Version: version(), KeyFolders: admin.KeyFolders(c.env), Env: c.env,
 		Ready: func(endpoint string) {
 			c.status.End()

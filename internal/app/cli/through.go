@@ -88,6 +88,9 @@ func (c *client) throughServe(ctx context.Context, s config.Server, file *opened
 		if why == "" {
 			if through, ok := endpointOf(s, base, &status); ok {
 				c.tell("using the running serve at %s", base)
+				if err := c.signInAtServe(ctx, s, base, &status); err != nil {
+					return s, false, err
+				}
 				return locator{c.env}.withKey(ctx, through, base), true, nil
 			}
 			why = "the running serve does not have the server"

@@ -22,8 +22,9 @@ type ConnectOptions struct {
 	Refused func(method string)
 	Gate    runtime.Gate
 	Version string
-	// Desk signs the user in. It may be nil.
-	Desk *Desk
+	// Desk signs the user in at a server of the project; "" means default. Desk may be nil.
+	Desk    *Desk
+	Project string
 }
 
 // Session is a client's session with a server, for commands such as call. It also logs the events
@@ -44,7 +45,7 @@ func Connect(ctx context.Context, o ConnectOptions) (*Session, error) {
 	var err error
 	s.Session, err = runtime.Connect(ctx, runtime.ConnectOptions{
 		Server: o.Server, Log: s.shown.InOrder(), Events: events, Answer: o.Answer, Pages: o.Pages, Roots: o.Roots, Refused: o.Refused, Gate: o.Gate, Version: o.Version,
-		Credentials: o.Desk.credentials(),
+		Credentials: o.Desk.credentials(o.Project),
 	})
 	if err != nil {
 		s.end()

@@ -84,7 +84,7 @@ func Run(ctx context.Context, o RunOptions) error {
 	traces := startTraces(config.Traces{}, o.Env, o.Version, plain, clean)
 	defer traces.Close()
 	u := runtime.NewUpstream(o.Server, runtime.Hooks{
-		Log: o.Log, Events: o.Events, Version: o.Version, OneClient: o.Listen == "", Exposed: o.Listen != "" && !isLocal(o.Listen), Credentials: o.Desk.credentials(),
+		Log: o.Log, Events: o.Events, Version: o.Version, OneClient: o.Listen == "", Exposed: o.Listen != "" && !isLocal(o.Listen), Credentials: o.Desk.credentials(""),
 	})
 	limit := runtime.StopLimit
 	defer func() { runtime.CloseAll([]*upstream.Upstream{u}, limit) }()

@@ -1,11 +1,13 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/app/runtime"
@@ -38,59 +40,76 @@ type DeskOptions struct {
 type Desk struct {
 	*signin.Desk
 
-	all    *signIns
-	mu     sync.Mutex
-	opened []*store.Store
+	all     *signIns
+	o       DeskOptions
+	opening chan struct{} // a lock: contains one value while the store is opened
+	safe    atomic.Pointer[store.Safe]
 }
 
 // OpenDesk returns a Desk.
 func OpenDesk(o DeskOptions) *Desk {
-	d := &Desk{}
 	if o.Config == nil {
 		o.Config = config.Default()
 	}
-	log := orDiscard(o.Log)
+	o.Log = orDiscard(o.Log)
+	d := &Desk{o: o, opening: make(chan struct{}, 1)}
 	d.Desk = signin.New(signin.Options{
-		Open: func(ctx context.Context) (*store.Safe, error) {
-			safe, err := openSafe(ctx, &ServeOptions{Config: o.Config, Database: o.Database, Env: o.Env, Log: log})
-			if err == nil {
-				d.mu.Lock()
-				defer d.mu.Unlock()
-				d.opened = append(d.opened, safe.Store())
-			}
-			return safe, err
-		},
-		Egress: egress.New(egress.Options{Allow: o.Config.Egress.Allow}), Browser: o.Browser, AtOnce: o.AtOnce, Alone: true, Log: log,
+		Open: d.Open, Egress: egress.New(egress.Options{Allow: o.Config.Egress.Allow}), Browser: o.Browser, AtOnce: o.AtOnce, Alone: true, Log: o.Log,
 	})
 	d.all = newSignIns(d.Desk)
 	d.all.browser = o.Browser != nil && o.AtOnce
 	return d
 }
 
+// Open returns the store, and opens it at the first call.
+func (d *Desk) Open(ctx context.Context) (*store.Safe, error) {
+	select {
+	case d.opening <- struct{}{}:
+		defer func() { <-d.opening }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	if s := d.safe.Load(); s != nil {
+		return s, nil
+	}
+	s, err := openSafe(ctx, &ServeOptions{Config: d.o.Config, Database: d.o.Database, Env: d.o.Env, Log: d.o.Log})
+	if err == nil {
+		d.safe.Store(s)
+	}
+	return s, err
+}
+
 // Close ends the sign-ins of this process. Those that aren't done may go on in others.
 func (d *Desk) Close() {
 	d.Desk.Close()
-	for _, s := range d.opened {
-		_ = s.Close()
+	if s := d.safe.Load(); s != nil {
+		_ = s.Store().Close()
 	}
 }
 
-// Place returns where the sign-ins are kept, or "" if the store wasn't opened.
-func (d *Desk) Place() store.Place {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if len(d.opened) == 0 {
-		return ""
+// Forgets reports whether what is kept will be gone with the process, because there is no place for a file.
+func (d *Desk) Forgets() bool {
+	s := d.safe.Load()
+	return s != nil && s.Store().State().Place == store.Memory
+}
+
+// Secrets looks up the secrets of the projects, for a configuration that refers to them.
+func (d *Desk) Secrets(ctx context.Context) (config.Secrets, error) {
+	s, err := d.Open(ctx)
+	if err != nil {
+		return nil, err
 	}
-	return d.opened[len(d.opened)-1].State().Place
+	return secretsOf(ctx, s), nil
 }
 
 // credentials is runtime.Hooks.Credentials. d may be nil.
-func (d *Desk) credentials() func(config.Server) upstream.Credentials {
+func (d *Desk) credentials(project string) func(config.Server) upstream.Credentials {
 	if d == nil {
 		return nil
 	}
-	return func(c config.Server) upstream.Credentials { return d.all.credentials(event.DefaultProject, c) }
+	return func(c config.Server) upstream.Credentials {
+		return d.all.credentials(cmp.Or(project, event.DefaultProject), c)
+	}
 }
 
 // serve lets the clients of one server sign in at it, and tells them and the server when somebody has, here or in another
@@ -118,12 +137,12 @@ func (d *Desk) serve(ctx context.Context, host *gateway.Single, u *upstream.Upst
 	}
 }
 
-// At returns what signs the requests to a server of default, or nil if nobody signs in at it.
-func (d *Desk) At(c config.Server) *signin.Server {
-	if x, _ := d.all.at(event.DefaultProject, c.Name); x != nil {
+// At returns what signs the requests to a server of a project, or nil if nobody signs in at it.
+func (d *Desk) At(project string, c config.Server) *signin.Server {
+	if x, _ := d.all.at(project, c.Name); x != nil {
 		return x
 	}
-	return d.all.add(event.DefaultProject, c)
+	return d.all.add(project, c)
 }
 
 // signIns are what signs people in to the servers of all projects.

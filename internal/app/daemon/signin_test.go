@@ -75,7 +75,7 @@ func signInAs(t *testing.T, c config.Server, database string) {
 	if !errors.As(err, &needed) {
 		t.Fatalf("a session without a sign-in: %v, %v", s, err)
 	}
-	f, err := d.At(c).Begin(t.Context(), needed.Of, true)
+	f, err := d.At("default", c).Begin(t.Context(), needed.Of, true)
 	if err == nil {
 		err = f.Wait(t.Context())
 	}

@@ -51,6 +51,9 @@ func Complete(s Server) (Server, *Problem) {
 	if s.Profile != nil && s.Profile.Bridge != "" && s.URL != "" {
 		return s, &Problem{Path: "dialect", Text: "works only with a command, not with a url"}
 	}
+	if s.URL != "" && s.SignIn.How == HowAuto && s.authorized() {
+		s.SignIn.How = HowHeaders
+	}
 	s.fillIn()
 	s.Fingerprint = fingerprint(&s, nil)
 	return s, nil

@@ -120,7 +120,11 @@ func (t *Trouble) Error() string {
 	if u, err := url.Parse(t.URL); err == nil && u.Host != "" {
 		where = show(u.Host + u.Path)
 	}
-	if t.Err != nil {
+	var whole interface{ NextStep() string } // it names the address, too
+	switch {
+	case errors.As(t.Err, &whole):
+		return t.Err.Error()
+	case t.Err != nil:
 		return fmt.Sprintf("%s gave no answer: %v", where, t.Err)
 	}
 	return fmt.Sprintf("%s answered with HTTP %d", where, t.Status)
