@@ -48,6 +48,7 @@ func TestTA31OneRefreshEachLife(t *testing.T) {
 // TestTA31ProcessEndsBetween kills a process between the answer of an issuer that rotates and our disk. Nothing can
 // save that token, and the next process says so.
 func TestTA31ProcessEndsBetween(t *testing.T) {
+	t.Parallel()
 	to, p := newStrict(t), file(t)
 	r := newRig(t, p, to, Settings{}, nil)
 	of := r.s.Of(nil)
@@ -90,6 +91,7 @@ func TestTA31ProcessEndsBetween(t *testing.T) {
 // TestTA32Weather lets the token endpoint fail in all ways in which nobody has refused anything. The credential stays, the
 // token is used as long as it's good, and when the weather is over, calls go on.
 func TestTA32Weather(t *testing.T) {
+	t.Parallel()
 	page := func(status int) func(http.ResponseWriter) bool {
 		return func(w http.ResponseWriter) bool {
 			w.Header().Set("Content-Type", "text/html")

@@ -81,6 +81,7 @@ func TestDeviceNeedsAnIssuer(t *testing.T) {
 
 // TestTabsComeOneByOne begins ten sign-ins at once: there's never more than one tab that waits for its person.
 func TestTabsComeOneByOne(t *testing.T) {
+	t.Parallel()
 	p := file(t)
 	to := newStrict(t)
 	r := newRig(t, p, to, Settings{}, nil)
@@ -129,6 +130,7 @@ func TestTabsComeOneByOne(t *testing.T) {
 // TestPortOfAnother lets another program take our port. A sign-in gets another port and another registration; with a
 // configured port, people are told.
 func TestPortOfAnother(t *testing.T) {
+	t.Parallel()
 	to, p := newStrict(t), file(t)
 	r := newRig(t, p, to, Settings{}, nil)
 	r.signIn(t, to, r.s.Of(nil), "ada")
@@ -340,7 +342,7 @@ func BenchmarkSign(b *testing.B) {
 
 // TestTA28BrowserIsNoShell checks which programs get which arguments, and that what is no address starts nothing.
 func TestTA28BrowserIsNoShell(t *testing.T) {
-	const link = "https://id.example/authorize?state=A&x=$(touch%20/tmp/x);--flag"
+	const link = "https://id.example/authorize?state=A&x=%24%28touch%20/tmp/x%29%3B--flag"
 	for name, c := range map[string]struct {
 		system string
 		env    map[string]string
@@ -359,6 +361,7 @@ func TestTA28BrowserIsNoShell(t *testing.T) {
 		"SSH":                 {"linux", map[string]string{"SSH_CONNECTION": "10.0.0.9 51000 10.0.0.2 22", "USER": "ada"}, link, "[xdg-open LINK]", false, "ssh -N -L 4711:127.0.0.1:4711 ada@10.0.0.2"},
 		"SSH to a Mac":        {"darwin", map[string]string{"SSH_TTY": "/dev/tty1"}, link, "[open LINK]", false, "ssh -N -L 4711:127.0.0.1:4711 THIS-MACHINE"},
 		"SSH, with X":         {"linux", map[string]string{"SSH_TTY": "/dev/tty1", "DISPLAY": "localhost:10.0", "USER": "ada"}, link, "[xdg-open LINK]", true, "ssh -N -L 4711:127.0.0.1:4711 ada@THIS-MACHINE"},
+		"a shell":             {"linux", nil, link + "&$(id)", "", false, ""},
 		"a flag":              {"linux", nil, "--version", "", false, ""},
 		"a file":              {"linux", nil, "file:///etc/passwd", "", false, ""},
 		"a script":            {"linux", nil, "javascript:alert(1)//https://x", "", false, ""},
