@@ -114,11 +114,11 @@ func (d *Desk) credentials(project string) func(config.Server) upstream.Credenti
 
 // serve lets the clients of one server sign in at it, and tells them and the server when somebody has, here or in another
 // process. The caller must call the function that it returns.
-func (d *Desk) serve(ctx context.Context, host *gateway.Single, u *upstream.Upstream, version string) (stop func()) {
+func (d *Desk) serve(ctx context.Context, host *gateway.Single, u *upstream.Upstream, version string) func() {
 	host.SignIn = runtime.NewSignIn(d.all.of(event.DefaultProject), version)
 	host.SignIn.AtHandshake = d.all.browser
 	host.SignIn.Signed = func(_, scope string) { host.SignedIn(scope) }
-	ctx, stop = context.WithCancel(ctx)
+	ctx, end := context.WithCancel(ctx)
 	var following sync.WaitGroup
 	following.Go(func() {
 		for {
@@ -132,7 +132,7 @@ func (d *Desk) serve(ctx context.Context, host *gateway.Single, u *upstream.Upst
 		}
 	})
 	return func() {
-		stop()
+		end()
 		following.Wait()
 	}
 }

@@ -7,14 +7,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 	"github.com/dragoman-mcp/dragoman/internal/team/signin"
 	"github.com/dragoman-mcp/dragoman/internal/workbench/fake"
@@ -167,5 +170,38 @@ func TestNoSignInOpensNoDatabase(t *testing.T) {
 		if all, _ := os.ReadDir(folder); len(all) > 0 {
 			t.Errorf("%s: there is %s", name, all[0].Name())
 		}
+	}
+}
+
+// TestRunSignsIn starts run for a client on stdio, with a browser. The client gets its answers as from a server that wants
+// no sign-in. The second run asks nobody.
+func TestRunSignsIn(t *testing.T) {
+	a, c := secured(t, "ok")
+	database := filepath.Join(t.TempDir(), "dragoman.db")
+	var opened atomic.Int32
+	start := func() *pipe {
+		return pipeTo(t, func(ctx context.Context, log *slog.Logger, in io.Reader, out io.WriteCloser) error {
+			d := OpenDesk(DeskOptions{Database: database, AtOnce: true, Log: log, Browser: func(ctx context.Context, link string) error {
+				opened.Add(1)
+				return visit(ctx, link)
+			}})
+			defer d.Close()
+			return Run(ctx, RunOptions{Server: c, Desk: d, Log: log, Stdin: in, Stdout: out, Version: "test"})
+		})
+	}
+	for i := range 2 {
+		p := start()
+		p.initialize("{}")
+		p.send(`{"jsonrpc":"2.0","id":7,"method":"tools/list"}`)
+		if m := p.answerTo("7"); m.Kind != jsonrpc.Result || strings.Contains(string(m.Raw), `"sign_in"`) {
+			t.Errorf("run %d: %s", i+1, m.Raw)
+		}
+		_ = p.in.Close()
+		if err := p.wait(10 * time.Second); err != nil {
+			t.Error(err)
+		}
+	}
+	if n := a.Counts(); opened.Load() != 1 || n["register"] != 1 || n["authorization_code"] != 1 {
+		t.Errorf("%d tabs, %v", opened.Load(), n)
 	}
 }
