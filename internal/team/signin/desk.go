@@ -131,8 +131,31 @@ func (d *Desk) watch(s *store.Store) {
 			close(d.changed)
 			d.changed = make(chan struct{})
 			d.mu.Unlock()
+			d.revokeGone(old, now)
 		}
 		old = now
+	}
+}
+
+// revokeGone revokes the tokens of those who have been signed out without SignOut, because the person or the project was
+// removed. Only a process that has the store open all the time hears of that, such as serve. Several may ask the issuer,
+// which makes no difference (RFC 7009 §2.2).
+func (d *Desk) revokeGone(old, now *store.Snapshot) {
+	if !d.o.Known {
+		return
+	}
+	for _, row := range old.AllCredentials() {
+		if row.Spent || len(now.Credentials(row.SignIn)) > 0 {
+			continue
+		}
+		d.group.Go(func() {
+			ctx, stop := context.WithTimeout(d.ctx, revokeWithin)
+			defer stop()
+			var k keptCredential
+			if reveal(ctx, d.safe.Load(), &row, row.Sealed, &k) == nil {
+				_ = d.revoke(ctx, d.server(row.SignIn), row, &k) // best effort: nobody waits for it
+			}
+		})
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"syscall"
 	"testing"
 	"time"
 
@@ -88,7 +87,9 @@ func (p peer) desk() *Desk {
 				fmt.Println(name)
 			}
 			if name == p.Kill {
-				_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+				if self, err := os.FindProcess(os.Getpid()); err == nil {
+					_ = self.Kill()
+				}
 				select {}
 			}
 		},

@@ -114,7 +114,8 @@ func (a *account) renew(safe *store.Safe, t *token, now time.Time, force bool) (
 	d.flights[a.of] = f
 	if !d.group.Go(func() {
 		// It belongs to no caller: who gives up must not take the answer from the others.
-		ctx, stop := context.WithTimeout(d.ctx, leaseTime)
+		// It has time enough to follow a process that was killed with the lease.
+		ctx, stop := context.WithTimeout(d.ctx, leaseTime+askTime)
 		defer stop()
 		f.mine, f.err = a.renewNow(ctx, safe, t)
 		a.settle(f.err)
@@ -173,7 +174,7 @@ func (a *account) renewNow(ctx context.Context, safe *store.Safe, t *token) (min
 			return a.ask(ctx, safe, now, lease)
 		}
 		if err := waitFor(ctx, snap, lookEvery); err != nil {
-			return false, fmt.Errorf("another process renews the credential for server %s: %w", quote(a.s.name), err)
+			return false, &cannotRenew{server: a.s.name, says: "another process has tried to for too long", next: "try again", weather: true, err: err}
 		}
 	}
 }
@@ -271,13 +272,13 @@ func (a *account) refused(ctx context.Context, safe *store.Safe, t *token, lease
 	}
 	// The record stays: it knows which scopes were asked for.
 	k := &keptCredential{Granted: t.granted, Requested: t.requested, Client: t.kept, Issuer: t.issuer, Near: t.near, Why: why}
-	row := t.row
-	err := safe.Keep(ctx, a.s.d.me, &row, pack(k), func(x *store.Tx, sealed []byte) error {
+	row, spent := t.row, false
+	err := safe.Keep(ctx, a.s.d.me, &row, pack(k), func(x *store.Tx, sealed []byte) (err error) {
 		row.Sealed = sealed
-		_, err := x.SpendCredential(row, lease.Fence)
+		spent, err = x.SpendCredential(row, lease.Fence)
 		return err
 	})
-	if err != nil {
+	if err != nil || !spent { // if it isn't, another process has the lease, and the last word
 		return err
 	}
 	a.s.d.log.Warn("a server needs a new sign-in", "server", a.s.name, "project", a.of.Project, "subject", a.of.Subject, "cause", why)

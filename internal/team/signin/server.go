@@ -24,6 +24,8 @@ type Server struct {
 	// wanted says that the server has refused somebody for want of a sign-in, so that people have scopes of
 	// their own from now on.
 	wanted atomic.Bool
+	// noIssuer is until when the server is believed to have no sign-in.
+	noIssuer atomic.Pointer[time.Time]
 
 	mu       sync.Mutex
 	accounts atomic.Pointer[map[string]*account] // by subject; replaced by a changed copy
@@ -266,14 +268,26 @@ func (s *Server) Needs(of store.SignIn) *Needed {
 	return &Needed{Server: s.name, Of: of, Shared: s.settings.shared()}
 }
 
-// hasIssuer reports whether there's a sign-in at all, at a server that refuses us and doesn't say why.
+// hasIssuer reports whether there's a sign-in at all, at a server that refuses us and doesn't say why. If there's
+// none, it doesn't look again for a while.
 func (s *Server) hasIssuer(ctx context.Context) bool {
 	if s.settings.Issuer != "" || s.settings.AuthorizationURL != "" {
 		return true
 	}
+	if until := s.noIssuer.Load(); until != nil && time.Now().Before(*until) {
+		return false
+	}
 	f, err := s.discover(ctx, oauth.Challenge{})
-	return err == nil && !f.issuer.Guessed
+	if err == nil && !f.issuer.Guessed {
+		return true
+	}
+	until := time.Now().Add(noIssuerFor)
+	s.noIssuer.Store(&until)
+	return false
 }
+
+// noIssuerFor is how long a server without a sign-in is believed to have none.
+const noIssuerFor = 5 * time.Minute
 
 // account is what a process knows about one sign-in.
 type account struct {

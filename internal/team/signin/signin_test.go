@@ -1,11 +1,15 @@
 package signin
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/team/egress"
 	"github.com/dragoman-mcp/dragoman/internal/team/store"
 )
 
@@ -59,4 +63,65 @@ func TestSignIn(t *testing.T) {
 			t.Errorf("after the sign-out: %v", err)
 		}
 	})
+}
+
+// TestRemovedPersonIsSignedOut removes a project with its credentials: a serve has the tokens revoked.
+func TestRemovedPersonIsSignedOut(t *testing.T) {
+	to, p := newStrict(t), file(t)
+	r := newRig(t, p, to, Settings{}, func(o *Options) { o.Known, o.Alone = true, false })
+	of := store.SignIn{Project: "default", Server: r.s.id, Subject: store.PersonSubject + "ada"}
+	r.signIn(t, to, of, "ada")
+	r.signIn(t, to, store.SignIn{Project: "default", Server: r.s.id, Subject: store.PersonSubject + "bob"}, "bob")
+	other := newRig(t, p, to, Settings{}, nil) // another process
+	if _, err := other.open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	err := other.safe.Load().Store().Write(t.Context(), "local", func(x *store.Tx) error {
+		if _, err := x.AddPerson("ada", "Ada", []byte("x")); err != nil {
+			return err
+		}
+		_, err := x.RemovePerson("ada")
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(10 * time.Second); to.counted("revoke refresh_token") == 0 && time.Now().Before(end); {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if status, err := r.call(t.Context(), store.PersonSubject+"ada"); status == 200 || needed(t, err).Of != of {
+		t.Errorf("somebody who was removed: %d, %v", status, err)
+	}
+	if status, err := r.call(t.Context(), store.PersonSubject+"bob"); status != 200 || err != nil || to.counted("revoke refresh_token") != 1 {
+		t.Errorf("the other one: %d, %v; %v", status, err, to.counts)
+	}
+}
+
+// TestPlainRefusal has a server that refuses us and knows no sign-in: whoever calls hears its refusal, and its well-known
+// addresses are asked once.
+func TestPlainRefusal(t *testing.T) {
+	var asked atomic.Int32
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/mcp" {
+			asked.Add(1)
+			http.NotFound(w, r)
+			return
+		}
+		w.WriteHeader(http.StatusUnauthorized)
+	}))
+	defer web.Close()
+	d := New(Options{Egress: egress.New(egress.Options{}), Alone: true})
+	defer d.Close()
+	s, err := d.Server("default", "srv", web.URL+"/mcp", Settings{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if status, err := call(t.Context(), s, "", web.URL+"/mcp"); status != 401 || err != nil {
+			t.Errorf("%d, %v", status, err)
+		}
+	}
+	if n := asked.Load(); n == 0 || n > 5 {
+		t.Errorf("%d requests for metadata", n)
+	}
 }
