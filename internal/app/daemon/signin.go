@@ -29,7 +29,7 @@ type DeskOptions struct {
 	Database string // as in ServeOptions
 	// Browser opens a link for the user. Nil means that there's no browser.
 	Browser func(ctx context.Context, link string) error
-	// AtOnce begins a sign-in as soon as a server asks for one.
+	// AtOnce begins a sign-in as soon as a client connects to a server that asks for one.
 	AtOnce bool
 	Log    *slog.Logger
 	Env    func(string) (string, bool)
@@ -54,7 +54,7 @@ func OpenDesk(o DeskOptions) *Desk {
 	o.Log = orDiscard(o.Log)
 	d := &Desk{o: o, opening: make(chan struct{}, 1)}
 	d.Desk = signin.New(signin.Options{
-		Open: d.Open, Egress: egress.New(egress.Options{Allow: o.Config.Egress.Allow}), Browser: o.Browser, AtOnce: o.AtOnce, Alone: true, Log: o.Log,
+		Open: d.Open, Egress: egress.New(egress.Options{Allow: o.Config.Egress.Allow}), Browser: o.Browser, Alone: true, Log: o.Log,
 	})
 	d.all = newSignIns(d.Desk)
 	d.all.browser = o.Browser != nil && o.AtOnce

@@ -209,7 +209,7 @@ func (s *Server) Refused(ctx context.Context, scope string, generation uint64, c
 	case t != nil && t.generation > generation && (t.usable(time.Now()) || t.renewable()):
 		return true, nil
 	case t != nil && c.Error == stepUp:
-		err = a.mayStepUp(c.Scopes, time.Now())
+		err = a.mayStepUp(c.Scopes, within(c.Scopes, t.requested), time.Now())
 	case t != nil && t.renewable() && !a.justForced(t.generation, time.Now()):
 		again, err = a.renewForced(ctx, safe, t)
 		if err == nil && !again {
@@ -227,7 +227,6 @@ func (s *Server) Refused(ctx context.Context, scope string, generation uint64, c
 	a.mu.Lock()
 	a.lacks, a.lacking = true, generation
 	a.mu.Unlock()
-	s.beginAtOnce(a.of)
 	return false, needed
 }
 
@@ -252,15 +251,6 @@ func (s *Server) known(subject string) *token {
 		}
 	}
 	return nil
-}
-
-// beginAtOnce begins a sign-in for whoever sits in front of this machine, if that's what the process is for.
-func (s *Server) beginAtOnce(of store.SignIn) {
-	if s.d.o.AtOnce && (of.Subject == local || of.Subject == store.Shared) {
-		if f, err := s.d.join(s, of); err == nil {
-			f.tab.Store(true)
-		}
-	}
 }
 
 // Needs returns the error that says who has to sign in.
@@ -379,12 +369,13 @@ type step struct {
 
 const (
 	mostSteps  = 3 // for the same scopes
+	mostInVain = 2 // the same, if they were asked for before, and the server still wants them
 	stepsEvery = time.Hour
 )
 
 // mayStepUp returns an error if the server has asked for the same scopes too often (AU, Step-Up Authorization
-// Flow: clients SHOULD limit this).
-func (a *account) mayStepUp(scopes []string, now time.Time) error {
+// Flow: clients SHOULD limit this). again says that we have asked the issuer for them already.
+func (a *account) mayStepUp(scopes []string, again bool, now time.Time) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	wants := joined(scopes)
@@ -394,7 +385,7 @@ func (a *account) mayStepUp(scopes []string, now time.Time) error {
 			n++
 		}
 	}
-	if n >= mostSteps {
+	if n >= mostSteps || again && n >= mostInVain {
 		return &tooManySteps{a.s.name, wants}
 	}
 	a.steps = append(a.steps, step{now, wants})

@@ -18,7 +18,7 @@ import (
 func TestSignIn(t *testing.T) {
 	both(t, func(t *testing.T, p place) {
 		to := newStrict(t)
-		r := newRig(t, p, to, Settings{}, func(o *Options) { o.AtOnce = true })
+		r := newRig(t, p, to, Settings{}, nil)
 		if h, g, err := r.s.Sign(t.Context(), "", "POST", r.to); h != nil || g != 0 || err != nil {
 			t.Errorf("before anything: %v, %d, %v", h, g, err)
 		}
@@ -29,6 +29,9 @@ func TestSignIn(t *testing.T) {
 		_, err := r.call(t.Context(), "")
 		if n := needed(t, err); n.Of != (store.SignIn{Project: "default", Server: r.to, Subject: "local"}) || n.Why != "" {
 			t.Errorf("needed is %+v", n)
+		}
+		if _, err := r.s.Begin(t.Context(), r.s.Of(nil), true); err != nil {
+			t.Fatal(err)
 		}
 		link := <-r.tabs
 		if status, away, err := to.visit(t.Context(), link, "ada"); status != 200 || away != 0 || err != nil {
