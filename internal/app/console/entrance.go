@@ -57,7 +57,7 @@ const nextQuery = "next"
 
 // after returns where a browser goes that has just signed in, on this host.
 func (d *door) after(w http.ResponseWriter, r *http.Request) string {
-	if next := r.URL.Query().Get(nextQuery); strings.HasPrefix(next, "/authorize?") {
+	if next := r.URL.Query().Get(nextQuery); strings.HasPrefix(next, "/authorize?") || strings.HasPrefix(next, "/connect/") {
 		return next
 	}
 	if d.next != nil {

@@ -277,6 +277,7 @@ func (d *daemon) listening(ctx context.Context, base string, running *sync.WaitG
 	o := &d.opts
 	began := time.Now()
 	_, address, _ := strings.Cut(base, "://")
+	d.signIns.listening(base)
 	forget = d.announce(address)
 	if at, err := netip.ParseAddrPort(address); err == nil {
 		d.own.Listen(int(at.Port()))
@@ -333,6 +334,7 @@ type daemon struct {
 	resources   *access.Resources
 	signIn      *authserver.Server // nil if it's off
 	signIns     *signIns
+	connect     *connectPage                  // nil if nobody gets links of ours
 	refusal     atomic.Pointer[admin.Refusal] // why the configuration file is refused; nil if the file is in use
 	own         *mcp.Own
 	reloads     chan chan<- reloaded // requests to apply the configuration file now
@@ -381,9 +383,12 @@ func newDaemon(o ServeOptions, e *entry, local bool) *daemon {
 	d.stopCalls = d.events.Tap(event.Of(event.Loss), d.lost)
 	d.admin = admin.New(admin.Options{Project: d.project, Others: d.runtime, Log: o.Log, Recent: o.recent, Calls: d.recorded, Budget: d.budget, Losses: d.metrics.Losses, Version: o.Version, Config: fullPath(o.ConfigPath), Local: local, Closed: o.Config.Access.LoopbackKeys, Views: d.views, PublicURL: o.Config.PublicURL, ConsoleOff: consoleOff(&o, local), DemoClients: o.DemoClients, Env: o.Env, Refusal: d.refusal.Load, Homes: d.homes, Store: stateOf(o.store), Desk: e.desk, Roster: e.roster, Safe: o.safe, Secrets: secretsOf(context.Background(), o.safe), Reload: d.reloader()})
 	d.signIn = newAuthServer(&o, e, d.admin.Access())
+	d.connect = d.signIns.page(&o, e.gate.Open(), d.admin.Access(), o.Log)
 	d.console = console.New(console.Options{
-		Return: d.signIn.Return,
-		Off:    consoleOff(&o, local), Access: d.admin.Access(), Source: d.admin, Add: d.admin, Config: d.project.Current, Clients: d.project.ClientReports, Operate: d.project.Operate, Events: d.events, DemoClients: o.DemoClients, Log: o.Log,
+		Return: func(w http.ResponseWriter, r *http.Request) string {
+			return cmp.Or(d.signIn.Return(w, r), d.connect.back(w, r))
+		},
+		Off: consoleOff(&o, local), Access: d.admin.Access(), Source: d.admin, Add: d.admin, Config: d.project.Current, Clients: d.project.ClientReports, Operate: d.project.Operate, Events: d.events, DemoClients: o.DemoClients, Log: o.Log,
 		Program: o.Program, Path: o.Path, Machine: clientfile.Machine{OS: goruntime.GOOS, Env: o.Env},
 	})
 	d.admin.Access().VisitorsFrom(e.gate.Visitor)
@@ -393,7 +398,7 @@ func newDaemon(o ServeOptions, e *entry, local bool) *daemon {
 		e.gate.Own(d.admin.Access().Key())
 	}
 	if local && consoleOff(&o, local) == "" {
-		d.guard.Own(d.admin.Access().Name(), slices.Concat(admin.NamePaths, d.signIn.PagePaths())...)
+		d.guard.Own(d.admin.Access().Name(), slices.Concat(admin.NamePaths, d.signIn.PagePaths(), d.connect.paths())...)
 		d.guard.Explain(d.console.ServeFormer)
 	}
 	d.metrics.WatchBudget(d.budget)
@@ -720,6 +725,7 @@ func (d *daemon) handler() http.Handler {
 	d.runtime.Routes(mux)
 	d.resources.Register(mux)
 	d.signIn.Routes(mux)
+	d.connect.routes(mux)
 	mux.Handle("/api/", others) // the API refuses the methods that a path doesn't have by itself
 	mux.Handle("/", d.guard.Usual(others))
 	return d.guard.Wrap(underPrefix(d.opts.Config.PublicPath(), mux))

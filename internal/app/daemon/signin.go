@@ -6,10 +6,13 @@ import (
 	"crypto/x509"
 	"fmt"
 	"log/slog"
+	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/app/admin"
 	"github.com/dragoman-mcp/dragoman/internal/app/runtime"
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
@@ -154,6 +157,7 @@ type signIns struct {
 	browser bool
 
 	mu      sync.Mutex
+	base    string // where browsers reach the page behind our links; "" if they can't
 	servers map[serverOf]*signin.Server
 	holds   map[serverOf]time.Duration
 }
@@ -214,22 +218,26 @@ func (s signer) CanSignIn(server string) bool {
 	return x != nil && x.Person()
 }
 
-// SignIn implements gateway.Signer. The link that it returns is the issuer's, and binds to the caller whoever opens it.
-// So only the local user gets one (2025-11-25 §Elicitation, "Phishing": the server MUST verify who opens it).
+// SignIn implements gateway.Signer. The local user gets the issuer's link, and everybody else one of ours, which verifies
+// who opens it; see connectPage. What all share is an operator's business.
 func (s signer) SignIn(ctx context.Context, who *identity.Principal, server string) (*gateway.SigningIn, error) {
 	x, hold := s.all.at(s.project, server)
 	if x == nil {
 		return nil, fmt.Errorf("nobody signs in to server %q any more", server)
 	}
 	of := x.Of(who)
-	if who.Key() != "" {
+	if who.Key() != "" && (of.Subject == store.Shared || s.all.link("") == "") {
 		return nil, &signin.Needed{Server: server, Of: of, Shared: of.Subject == store.Shared}
 	}
 	f, err := x.Begin(ctx, of, s.all.browser)
 	if err != nil {
 		return nil, err
 	}
-	return &gateway.SigningIn{Link: f.Link(), Expires: f.Until(), Hold: hold, Done: f.Done(), Err: func() error { return f.Wait(context.Background()) }}, nil
+	link := f.Link()
+	if who.Key() != "" {
+		link = s.all.link(f.ID())
+	}
+	return &gateway.SigningIn{Link: link, Expires: f.Until(), Hold: hold, Done: f.Done(), Err: func() error { return f.Wait(context.Background()) }}, nil
 }
 
 func signInSettings(c *config.Server) signin.Settings {
@@ -266,10 +274,51 @@ func openSignIns(o *ServeOptions, open, local bool) *signIns {
 			Known:  true,
 			Egress: egress.New(egress.Options{Allow: o.Config.Egress.Allow}),
 			Alone:  open && local,
+			Public: s.public(o, open),
 			Log:    o.Log,
 		})
 	}
 	return s
+}
+
+// public returns the URL at which browsers of other machines reach this process, or "".
+func (s *signIns) public(o *ServeOptions, open bool) string {
+	if open {
+		return "" // whoever comes in has no name, or sits at this machine
+	}
+	s.base = strings.TrimRight(o.Config.PublicURL, "/")
+	return s.base
+}
+
+// listening tells where we listen. Without a public URL, links lead there.
+func (s *signIns) listening(base string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.base = cmp.Or(s.base, base)
+}
+
+// link returns our link to a flow, or "" if there can't be one.
+func (s *signIns) link(id string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.base == "" {
+		return ""
+	}
+	return s.base + connectPath + id
+}
+
+// page returns the page behind our links, or nil if there are none.
+func (s *signIns) page(o *ServeOptions, open bool, a *admin.Access, log *slog.Logger) *connectPage {
+	if s.desk == nil || open {
+		return nil
+	}
+	return &connectPage{
+		desk: s.desk, public: s.base, who: a.SignedIn, log: log, cross: http.NewCrossOriginProtection(),
+		operates: func(who *identity.Principal, project string) bool {
+			return a.May(who, project, identity.Operator) == nil
+		},
+		command: func(r *http.Request) string { return orDragoman(o.Program) + " console --open" + admin.Flag(r) },
+	}
 }
 
 func newSignIns(d *signin.Desk) *signIns {

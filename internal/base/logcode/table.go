@@ -38,6 +38,7 @@ var table = []Entry{
 	{"server_not_started", "a server is not started", "A server's configuration has a problem, so it isn't started. The others are."},
 	{"signed_in", "signed in to a server", "Somebody has signed in to a server. `subject` is who: `local` is the user of this machine, and `shared` everybody."},
 	{"sign_in_failed", "a sign-in to a server has failed", "`cause` says why. The next call of the person begins a new one."},
+	{"sign_in_link_foreign", "a sign-in link was opened by somebody else", "A person with a session has opened the link with which another one signs in to a server, and was refused. `of` is whose link it is, and `by` who has opened it. Somebody may have tried to use what others are signed in to."},
 	{"sign_in_needed", "a server needs a new sign-in", "An issuer no longer renews a credential, so the person must sign in again. `cause` is what the issuer said."},
 	{"browser_not_started", "no browser could be started", "The person must open the link by themselves. `cause` is the error."},
 	{"sign_ins_unread", "the sign-ins could not be read", "The store couldn't be read, so a sign-in or sign-out of another process counts only after a restart. `cause` is the error."},

@@ -1,0 +1,187 @@
+//go:build unix
+
+package daemon
+
+import (
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
+	"github.com/dragoman-mcp/dragoman/internal/workbench/fake"
+)
+
+// guest is a client of one person at a server that wants a sign-in.
+type guest struct {
+	*relier
+	state string // of the last answer
+}
+
+// calls calls a tool and returns the answer. With retry, it answers the question about a sign-in.
+func (c *guest) calls(retry bool) string {
+	c.r.t.Helper()
+	more := ""
+	if retry {
+		more = `,"inputResponses":{"user_sign_in":{"action":"accept"}},"requestState":` + c.state
+	}
+	body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"gh__whoami","arguments":{}` + more + `,"_meta":{"io.modelcontextprotocol/protocolVersion":"` + modernVersion + `",
+		"io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"io.modelcontextprotocol/clientCapabilities":{"elicitation":{"url":{}}}}}}`
+	got := c.r.post("/mcp", body, append(append(modernHeader("tools/call", "gh__whoami"), "Authorization", "Bearer "+c.access), c.host...)...).body
+	if _, rest, ok := strings.Cut(got, `"requestState":`); ok {
+		c.state = rest[:strings.IndexAny(rest, `,}`)]
+	}
+	return got
+}
+
+// link returns the link in an answer.
+func linkIn(t *testing.T, got string) string {
+	t.Helper()
+	_, rest, ok := strings.Cut(got, `"url":"`)
+	if !ok {
+		t.Fatalf("no link in %s", got)
+	}
+	return rest[:strings.Index(rest, `"`)]
+}
+
+// presses presses a button of the page behind a link.
+func (b *surfer) presses(button string) {
+	b.r.t.Helper()
+	b.away = ""
+	b.goes("POST", b.at.Path, url.Values{"answer": {button}}, "same-origin")
+}
+
+// atIssuer opens the page of the issuer to which a browser was sent, and returns where that sends it.
+func atIssuer(t *testing.T, to string) string {
+	t.Helper()
+	web := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, to, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := web.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, _ := io.ReadAll(resp.Body)
+	if resp.StatusCode/100 != 3 {
+		t.Fatalf("%s: %d %s", to, resp.StatusCode, text)
+	}
+	return resp.Header.Get("Location")
+}
+
+// connected is a serve with two people and a server that wants a sign-in of each.
+type connected struct {
+	*ownSignIn
+	gh       *fake.OAuth
+	ada, bob *guest
+}
+
+func serveConnected(t *testing.T) *connected {
+	t.Helper()
+	a, c := secured(t, "ok")
+	x := &connected{gh: a}
+	x.ownSignIn = serveOwn(t, func(o *ServeOptions) { o.Config.Servers = append(o.Config.Servers, c) })
+	x.ada = &guest{relier: x.client(issuer, claude, claudeBack)}
+	x.bob = &guest{relier: x.client(issuer, claudeCode, claudeCodeBack)}
+	x.ada.signsIn(x.ownSignIn.ada)
+	x.bob.signsIn(x.ownSignIn.bob)
+	return x
+}
+
+// TestTA33_OnlyTheCallerCanUseTheirLink lets ada and bob call a server that wants a sign-in. The link of one does
+// nothing for the other, who is told so, nor for somebody without a session; the right one goes on with it, and
+// the call with them. Each calls with their own token.
+func TestTA33_OnlyTheCallerCanUseTheirLink(t *testing.T) {
+	t.Parallel()
+	x := serveConnected(t)
+	for _, of := range []struct {
+		caller      *guest
+		own, others *surfer
+	}{{x.ada, x.ownSignIn.ada, x.ownSignIn.bob}, {x.bob, x.ownSignIn.bob, x.ownSignIn.ada}} {
+		before := x.gh.Counts()
+		link := linkIn(t, of.caller.calls(false))
+		id := strings.TrimPrefix(link, issuer+"/connect/")
+		if len(id) != 64 || strings.ContainsAny(id, "?&=") {
+			t.Fatalf("the link is %s", link)
+		}
+		nobody := newSurfer(x.rig)
+		nobody.opens(link).says("Sign in first")
+		of.others.opens(link).says("This link is not for you")
+		of.others.away = ""
+		of.others.goes("POST", "/connect/"+id, url.Values{"answer": {"allow"}}, "same-origin")
+		if of.others.page.status != http.StatusForbidden || of.others.away != "" {
+			t.Errorf("another person presses the button: %d, %s", of.others.page.status, of.others.away)
+		}
+		of.own.at, of.own.away = home, ""
+		of.own.goes("POST", link, url.Values{"answer": {"allow"}}, "cross-site")
+		if of.own.page.status != http.StatusForbidden || of.own.away != "" {
+			t.Errorf("a page of another site presses the button: %d, %s", of.own.page.status, of.own.away)
+		}
+		if now := x.gh.Counts(); now["authorize"] != before["authorize"] {
+			t.Error("somebody got to the issuer")
+		}
+
+		of.own.opens(link).says("Sign in to", "You are", "Go on")
+		of.own.presses("deny")
+		of.own.opens(link).presses("allow")
+		if of.own.away == "" || strings.Contains(of.own.page.header.Get("Referrer-Policy"), "unsafe") {
+			t.Fatalf("the browser is at %s: %s", of.own.at, of.own.page.body)
+		}
+		back := atIssuer(t, of.own.away)
+		if !strings.HasPrefix(back, issuer+"/oauth/callback") {
+			t.Fatalf("the issuer leads to %s", back)
+		}
+		of.others.opens(back).says("no sign-in of this browser")
+		of.own.opens(back).says("You are signed in")
+		if got := of.caller.calls(true); !strings.Contains(got, " by ") || strings.Contains(got, "input_required") {
+			t.Errorf("the call goes on with %s", got)
+		}
+		of.own.opens(back).says("no sign-in of this browser")
+		of.own.opens(link).says("no longer good")
+	}
+	if n := x.gh.Counts(); n["authorize"] != 2 || n["authorization_code"] != 2 || n["register"] != 1 {
+		t.Errorf("the issuer counts %v", n)
+	}
+}
+
+// TestConnectGoesOnAfterTheInvitation opens a link in a browser without a session. The invitation that is opened
+// there leads back to the link, once.
+func TestConnectGoesOnAfterTheInvitation(t *testing.T) {
+	t.Parallel()
+	x := serveConnected(t)
+	link := linkIn(t, x.ada.calls(false))
+	b := newSurfer(x.rig)
+	b.opens(link).says("Sign in first")
+	cookie := b.cookies[publicName]["__Host-"+returnCookie]
+	if cookie == nil || cookie.SameSite != http.SameSiteLaxMode || !cookie.HttpOnly || !cookie.Secure {
+		t.Fatalf("the cookie is %+v", cookie)
+	}
+	eve := invites(t, rosterAt(t, deskAt(t, x.database)), "eve", identity.Caller)
+	got := eve.accepts(x.rig, "Cookie", cookie.Name+"="+cookie.Value)
+	if to := issuer + got.header.Get("Location"); to != link || !strings.Contains(strings.Join(got.header["Set-Cookie"], "\n"), cookie.Name+"=;") {
+		t.Errorf("the invitation leads to %s: %v", to, got.header)
+	}
+}
+
+// TestNoConnectWithoutNeed checks that a serve where everybody is local has neither the page nor the callback, and that
+// unknown links say nothing.
+func TestNoConnectWithoutNeed(t *testing.T) {
+	t.Parallel()
+	r := serve(t, snapshot())
+	id := strings.Repeat("0", 64)
+	for _, path := range []string{"/connect/" + id, "/oauth/callback?state=x", "/oauth/callback/x?state=x"} {
+		if got := r.do(t.Context(), "GET", path, nil); got.status != http.StatusNotFound {
+			t.Errorf("%s: %d", path, got.status)
+		}
+	}
+	x := serveOwn(t)
+	for _, path := range []string{"/connect/" + id, "/connect/x", "/connect/"} {
+		x.ada.types(issuer + path).says("This link is no longer good")
+		if x.ada.page.status != http.StatusNotFound {
+			t.Errorf("%s: %d", path, x.ada.page.status)
+		}
+	}
+}
