@@ -153,6 +153,8 @@ type signIns struct {
 	desk *signin.Desk // nil if there's no store
 	// strangers says that whoever comes in from another machine has no name, so that only what is shared can be used.
 	strangers bool
+	// alone says that nobody but the local user uses this process.
+	alone bool
 	// browser says that this process opens a browser for a person whom a server asks for.
 	browser bool
 
@@ -267,13 +269,13 @@ func signInSettings(c *config.Server) signin.Settings {
 // they're all on this machine.
 func openSignIns(o *ServeOptions, open, local bool) *signIns {
 	s := newSignIns(nil)
-	s.strangers = open && !local
+	s.strangers, s.alone = open && !local, open && local
 	if o.safe != nil {
 		s.desk = signin.New(signin.Options{
 			Open:   func(context.Context) (*store.Safe, error) { return o.safe, nil },
 			Known:  true,
 			Egress: egress.New(egress.Options{Allow: o.Config.Egress.Allow}),
-			Alone:  open && local,
+			Alone:  s.alone,
 			Public: s.public(o, open),
 			Log:    o.Log,
 		})
@@ -379,10 +381,11 @@ func (s *signIns) renewed(r *runtime.Runtime, of store.SignIn) {
 		}
 	}
 	s.mu.Unlock()
+	scope := of.Subject
+	if of.Subject == store.Shared || s.alone {
+		scope = "" // of what all share, or of the only one who is there
+	}
 	for _, name := range names {
-		p.SignedIn(name, "") // the scope of what all share, and of the local user if nobody else is there
-		if of.Subject != store.Shared {
-			p.SignedIn(name, of.Subject)
-		}
+		p.SignedIn(name, scope)
 	}
 }

@@ -135,10 +135,11 @@ func (n *notices) listeners() []*localListener {
 	return all
 }
 
-// signedIn tells the clients with a credential scope at a server that all lists may have changed.
+// signedIn tells the clients with a credential scope at a server that all lists may have changed. Those whose
+// subject it is hear of it too: if they have signed out, they have the scope of everybody now.
 func (n *notices) signedIn(u Upstream, scope string) {
 	for _, h := range n.listeners() {
-		if u.Scope(h.client) != scope {
+		if u.Scope(h.client) != scope && (h.client.Who == nil || h.client.Who.Subject != scope) {
 			continue
 		}
 		for _, method := range h.signIn.Lists() {

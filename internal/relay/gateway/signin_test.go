@@ -398,7 +398,12 @@ func TestSignInToolSignsIn(t *testing.T) {
 		p := &porter{}
 		u, g := guardedBy(p)
 		defer g.Bridge.Close()
-		u.scope = func(f *mcp.ClientInfo) string { return f.Who.Key() }
+		u.scope = func(f *mcp.ClientInfo) string {
+			if who := f.Who.Key(); who == "ann" && p.signedIn() {
+				return who
+			}
+			return "" // of those who have no credential
+		}
 		g.SignIn.Signed = func(_, scope string) { g.SignedIn(scope) }
 		clients := map[string]*recordingCaller{}
 		for i, who := range []string{"ann", "ben"} {
@@ -418,11 +423,17 @@ func TestSignInToolSignsIn(t *testing.T) {
 		if !strings.Contains(got, "You are signed in to u") || took != time.Minute || len(u.seen.all()) != 2 {
 			t.Errorf("after %v: %s; the server got %q", took, got, u.seen.all())
 		}
-		time.Sleep(time.Minute)
-		for _, note := range []string{mcp.NoteToolsChanged, mcp.NotePromptsChanged, mcp.NoteResourcesChanged} {
-			if count(clients["ann"].all(), note) != 1 || count(clients["ben"].all(), note) != 0 {
-				t.Errorf("%s: ann heard %q, ben heard %q", note, clients["ann"].all(), clients["ben"].all())
+		for i, what := range []string{"signed in", "signed out"} {
+			time.Sleep(time.Minute)
+			for _, note := range []string{mcp.NoteToolsChanged, mcp.NotePromptsChanged, mcp.NoteResourcesChanged} {
+				if count(clients["ann"].all(), note) != i+1 || count(clients["ben"].all(), note) != 0 {
+					t.Errorf("ann has %s: ann heard %q, ben heard %q", what, clients["ann"].all(), clients["ben"].all())
+				}
 			}
+			p.mu.Lock()
+			p.in = false
+			p.mu.Unlock()
+			g.SignedIn("ann")
 		}
 	})
 }

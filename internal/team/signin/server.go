@@ -21,9 +21,6 @@ type Server struct {
 	settings               Settings
 	service                *service // nil if people sign in
 
-	// wanted says that the server has refused somebody for want of a sign-in, so that people have scopes of
-	// their own from now on.
-	wanted atomic.Bool
 	// noIssuer is until when the server is believed to have no sign-in.
 	noIssuer atomic.Pointer[time.Time]
 
@@ -73,20 +70,21 @@ func (s *Server) Of(who *identity.Principal) store.SignIn {
 	return store.SignIn{Project: s.project, Server: s.id, Subject: subject}
 }
 
-// Scope implements upstream.Credentials. "" is everybody's scope, so it has a credential only if nobody could use it who
-// mayn't: if all share it, or if nobody but the local user is there.
+// Scope implements upstream.Credentials. "" is the scope of all who have no credential of their own, so that a thousand
+// of them cost no more than one. It has a credential only if nobody could use it who mayn't: if all share it, or if
+// nobody but the local user is there.
 func (s *Server) Scope(who *identity.Principal) string {
 	switch {
 	case s.settings.shared():
 		return ""
 	case s.d.o.Alone:
 		return who.Key() // "" for the local user; whoever else there may be never has that one's scope
-	case !s.wants():
-		return ""
-	case who.Key() == "":
-		return local
 	}
-	return who.Subject
+	of := s.Of(who)
+	if safe := s.d.safe.Load(); safe == nil || len(safe.Store().Snapshot().Credentials(of)) == 0 {
+		return ""
+	}
+	return of.Subject
 }
 
 // settled reports whether the server has refused somebody, and they have signed in since.
@@ -103,18 +101,6 @@ func (s *Server) settled(ctx context.Context, of store.SignIn) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.lacks && t.generation > a.lacking
-}
-
-// wants reports whether people need credentials of their own here.
-func (s *Server) wants() bool {
-	if s.wanted.Load() {
-		return true
-	}
-	if safe := s.d.safe.Load(); safe != nil && safe.Store().Snapshot().Knows(s.project, s.id) {
-		s.wanted.Store(true)
-		return true
-	}
-	return false
 }
 
 // subject returns whose credential a scope has, or "" for none.
@@ -189,7 +175,6 @@ func (s *Server) Refused(ctx context.Context, scope string, generation uint64, c
 	if !asks && generation == 0 && !s.hasIssuer(ctx) {
 		return false, nil // this server wants something else, such as a key in a header
 	}
-	s.wanted.Store(true)
 	if subject == "" {
 		return false, s.Needs(store.SignIn{Project: s.project, Server: s.id})
 	}

@@ -385,13 +385,14 @@ func TestTA38OnePersonOneCredential(t *testing.T) {
 	}
 	_, err := r.call(t.Context(), "")
 	needed(t, err)
-	for _, who := range all {
-		if got := r.s.Scope(who); got != who.Subject {
-			t.Errorf("%s has the scope %q", who.Subject, got)
-		}
-	}
 	for _, who := range []*identity.Principal{ada, bob, identity.Local} {
 		r.signIn(t, to, r.s.Of(who), who.Subject)
+		if got := r.s.Scope(who); got != who.Subject {
+			t.Errorf("%s, who has signed in, has the scope %q", who.Subject, got)
+		}
+		if got := r.s.Scope(eve); got != "" {
+			t.Errorf("eve, who hasn't, has the scope %q", got)
+		}
 	}
 	var calls sync.WaitGroup
 	for range 25 {

@@ -61,11 +61,6 @@ func idOf(kind string, texts ...string) string {
 // moved to another issuer.
 func (s *Snapshot) Credentials(of SignIn) []Credential { return s.credentials[of] }
 
-// Knows reports whether somebody in a project has, or had, a credential for a server.
-func (s *Snapshot) Knows(project, server string) bool {
-	return s.signedInAt[SignIn{Project: project, Server: server}]
-}
-
 // AllCredentials returns the credentials of everybody, sorted by project, server and subject, the newest first.
 func (s *Snapshot) AllCredentials() (all []Credential) {
 	ids := slices.SortedFunc(maps.Keys(s.credentials), func(a, b SignIn) int {
@@ -213,10 +208,9 @@ func (t *Tx) removeCredentials(column, value string) error {
 const credentialColumns = "project, server, subject, issuer, client, resource, sealed, generation, until, renews, spent, since, changed"
 
 func readCredentials(t *sqldb.Tx, into *Snapshot) error {
-	into.credentials, into.signedInAt = map[SignIn][]Credential{}, map[SignIn]bool{}
+	into.credentials = map[SignIn][]Credential{}
 	list, err := allCredentials(t)
 	for _, x := range list {
-		into.signedInAt[SignIn{Project: x.Project, Server: x.Server}] = true
 		into.credentials[x.SignIn] = append(into.credentials[x.SignIn], x)
 	}
 	return err

@@ -23,7 +23,6 @@ type Snapshot struct {
 	projects map[string]Project
 
 	credentials   map[SignIn][]Credential
-	signedInAt    map[SignIn]bool         // has those of credentials, without a subject
 	registrations map[string]Registration // by what they are sealed for
 	flows         map[SignIn]Flow
 	grants        map[string]Grant
