@@ -3,6 +3,7 @@ package clientfile
 import (
 	"bytes"
 	"cmp"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -31,11 +32,12 @@ const leastSecret = 4
 // values below unknown keys of a server are secret too, because such a key may be a typo of env or
 // headers. For each value, Secrets returns each line of the decoded text, and each line as it is
 // written in the file. It omits true, false, and lines shorter than leastSecret. It returns nil for
-// a file that cannot be parsed.
+// a file that cannot be parsed. In YAML, which only Dragoman's own file is, it looks at the servers alone, and doesn't
+// take a reference such as ${NAME} for a secret.
 func Secrets(path string, b []byte) []string {
 	root, err := Parse(path, b)
 	if err != nil {
-		return nil
+		return secretsOfOurs(b)
 	}
 	f := secretFinder{lines: splitLines(bytes.TrimPrefix(b, bom)), known: ServerKeys()}
 	f.read(root, false)
@@ -49,6 +51,48 @@ func Secrets(path string, b []byte) []string {
 			f.servers(m.Value.Get("mcpServers"))
 		}
 	}
+	return f.all()
+}
+
+// secretsOfOurs returns the secrets of the servers in Dragoman's own YAML file.
+func secretsOfOurs(b []byte) []string {
+	root, ok := plainYAML(b)
+	if !ok {
+		return nil
+	}
+	f := secretFinder{lines: splitLines(bytes.TrimPrefix(b, bom))}
+	homes := []*Value{root}
+	if projects := root.Get("dragoman", "projects"); isMap(projects) {
+		for _, m := range projects.Members {
+			homes = append(homes, m.Value)
+		}
+	}
+	for _, home := range homes {
+		if servers := home.Get("mcpServers"); servers != nil {
+			f.read(servers, false)
+		}
+	}
+	var literal []string
+	for _, s := range f.all() {
+		if !strings.Contains(s, "${") {
+			literal = append(literal, s)
+			continue
+		}
+		for _, word := range reference.Split(s, -1) {
+			if word = strings.TrimSpace(word); len(word) > len("Bearer") {
+				literal = append(literal, word)
+			}
+		}
+	}
+	slices.SortFunc(literal, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) })
+	return slices.Compact(literal)
+}
+
+// reference matches what stands for a variable or a secret.
+var reference = regexp.MustCompile(`\$\{[^}]*\}`)
+
+// all returns what was found, longest first.
+func (f *secretFinder) all() []string {
 	// A word such as --header Authorization=NAME looks like a secret, but names a variable of the entry.
 	f.found = slices.DeleteFunc(f.found, func(s string) bool { return slices.Contains(f.variables, s) })
 	slices.SortFunc(f.found, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) })
