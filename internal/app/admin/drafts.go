@@ -19,6 +19,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/work"
+	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 	"github.com/dragoman-mcp/dragoman/internal/setup/clientfile"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 	"github.com/dragoman-mcp/dragoman/internal/setup/intake"
@@ -27,9 +28,10 @@ import (
 // DraftRequest names the source of the servers in a draft. Either Text or Client must be set, but not
 // both.
 type DraftRequest struct {
-	Text   string `json:"text,omitempty" doc:"a command, a URL, or a snippet with mcpServers in JSON, YAML or TOML; at most 1 MiB"`
-	Client string `json:"client,omitempty" doc:"the id of a client on this machine, such as cursor"`
-	File   string `json:"file,omitempty" doc:"the path of the client's file, if the client has several files; /client-files lists the files"`
+	Text    string `json:"text,omitempty" doc:"a command, a URL, or a snippet with mcpServers in JSON, YAML or TOML; at most 1 MiB"`
+	Client  string `json:"client,omitempty" doc:"the id of a client on this machine, such as cursor"`
+	File    string `json:"file,omitempty" doc:"the path of the client's file, if the client has several files; /client-files lists the files"`
+	Project string `json:"project,omitempty" doc:"the project of the configuration file that gets the servers; left out for default. Servers of a project in the store are in its text; see /projects"`
 }
 
 // Draft contains servers that the user can add to the configuration. A draft exists only in memory,
@@ -149,6 +151,7 @@ type drafts struct {
 type draft struct {
 	id      string
 	form    string
+	project string // the project of the file that gets the servers; "" is default
 	file    string // "" for pasted text
 	used    time.Time
 	notes   []string
@@ -266,7 +269,10 @@ func (a *draftAPI) NewDraft(q DraftRequest) (Draft, *Problem) {
 	if (q.Text == "") == (q.Client == "") {
 		return Draft{}, badBody(`Send exactly one of "text" and "client".`)
 	}
-	d := &draft{secrets: secretsInFile, values: map[string]string{}}
+	d := &draft{project: q.Project, secrets: secretsInFile, values: map[string]string{}}
+	if d.project == event.DefaultProject {
+		d.project = ""
+	}
 	var servers []clientfile.Server
 	var src *intake.Source
 	var unsure []string
@@ -296,6 +302,9 @@ func (a *draftAPI) NewDraft(q DraftRequest) (Draft, *Problem) {
 		d.form, servers, d.notes, unsure = p.Form, p.Servers, p.Notes, p.Unsure
 	}
 	t := a.target()
+	if t.project = d.project; intake.ServersOf(t.old, t.project) == nil {
+		return Draft{}, notInFile(t.project)
+	}
 	a.fill(d, t, servers, src)
 	for i, s := range servers[:len(d.servers)] {
 		if slices.Contains(unsure, s.Name) {
@@ -306,6 +315,14 @@ func (a *draftAPI) NewDraft(q DraftRequest) (Draft, *Problem) {
 	defer a.drafts.mu.Unlock()
 	a.drafts.addLocked(d)
 	return a.showLocked(d, t), nil
+}
+
+// notInFile says that the servers of a project can't be added to the configuration file.
+func notInFile(project string) *Problem {
+	return &Problem{
+		Type: "no-such-project", Title: "The configuration file has no such project", Status: http.StatusNotFound,
+		Detail: "The configuration file has no project " + excerpt.Quote(project, maxName) + ", or one with errors. The servers of a project in the store are in its text: PUT " + apiRoot + "/projects/NAME.",
+	}
 }
 
 // sentence turns text into a sentence. If hint is not "", it adds hint as a second sentence.
@@ -346,9 +363,9 @@ func (a *draftAPI) readClientFile(q DraftRequest) (*intake.Source, *Problem) {
 // secrets into the values of the draft.
 func (a *draftAPI) fill(d *draft, t *target, servers []clientfile.Server, src *intake.Source) {
 	env := t.env(a.env, nil)
-	compare := intake.NewComparison(t.path, t.old, env)
+	compare := intake.NewComparison(t.path, t.own(), env)
 	names := map[string]bool{}
-	for _, s := range t.old.Servers {
+	for _, s := range t.own().Servers {
 		names[s.Name] = true
 	}
 	for i, s := range servers[:min(len(servers), intake.MaxServer)] {
@@ -479,6 +496,7 @@ func (a *draftAPI) withDraft(id string, do func(d *draft, t *target) *Problem) (
 	defer a.drafts.mu.Unlock()
 	d, bad := a.drafts.findLocked(id)
 	if bad == nil {
+		t.project = d.project
 		bad = do(d, t)
 	}
 	if bad != nil {

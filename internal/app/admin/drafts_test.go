@@ -167,6 +167,56 @@ func TestDraft(t *testing.T) {
 	}
 }
 
+// TestDraftForAProject adds a server to a project of the file, beside servers of the same name in default and in another
+// project, whose secrets the preview doesn't show. A project that isn't in the file gets none.
+func TestDraftForAProject(t *testing.T) {
+	t.Parallel()
+	r := serving(t)
+	const file = "mcpServers:\n  same: {command: other-mcp}\ndragoman:\n  projects:\n    shop:\n      mcpServers:\n        a: {command: x, disabled: true, env: {KEY: hunter2-shop}}\n    lab:\n      mcpServers:\n        same: {command: y, disabled: true, env: {KEY: hunter2-lab}}\n"
+	path := r.ownFile("dragoman.yaml", file)
+	make := func(project string) reply {
+		body, _ := json.Marshal(DraftRequest{Text: snippet(t, "same", demo.Legacy, ""), Project: project})
+		return r.do(http.MethodPost, "/api/v1/drafts", string(body), "Content-Type", "application/json")
+	}
+	if a := make("none"); a.status != http.StatusNotFound || !strings.Contains(a.body, "no-such-project") {
+		t.Errorf("no project: %d %s", a.status, a.body)
+	}
+	var d Draft
+	make("default").into(t, &d)
+	if s := d.Servers[0]; s.Status != "different" || s.Name != "same-2" || strings.Contains(d.Preview.YAML, "projects") {
+		t.Errorf("in default: %+v", d)
+	}
+	d = Draft{}
+	make("shop").into(t, &d)
+	if s := d.Servers[0]; s.Status != "new" || s.Name != "same" || !s.Use {
+		t.Fatalf("%+v", d)
+	}
+	d = r.tried(d, Choice{})
+	if x := d.Servers[0].Trial; x.State != "connected" {
+		t.Fatalf("%+v", x)
+	}
+	p := r.preview(d)
+	if !strings.HasPrefix(p.YAML, "dragoman:\n  projects:\n    shop:\n      mcpServers:\n        same:\n") || strings.Count(p.YAML, "dragoman:\n") != 1 || !strings.HasSuffix(p.YAML, "\n  envFile: dragoman.env\n") || strings.Contains(p.Diff, "hunter2") || !strings.Contains(p.Diff, "KEY: ***") {
+		t.Errorf("%+v", p)
+	}
+	var kept Kept
+	a := r.send(d, "/keep", KeepRequest{Hash: p.Hash})
+	if a.into(t, &kept); a.status != http.StatusOK || kept.Servers[0] != "same" {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	now, _ := os.ReadFile(path)
+	s, problems := config.Parse(path, now, func(string) (string, bool) { return "", false })
+	if s == nil {
+		t.Fatal(problems)
+	}
+	if own := intake.ServersOf(s, "shop"); own == nil || len(own.Servers) != 2 || len(s.Servers) != 1 || len(intake.ServersOf(s, "lab").Servers) != 1 {
+		t.Errorf("the file is now\n%s", now)
+	}
+	if text := strings.NewReplacer("  envFile: dragoman.env\n", "").Replace(string(now)); !strings.HasPrefix(text, file[:strings.Index(file, "    lab:")]) || !strings.HasSuffix(text, file[strings.Index(file, "    lab:"):]) {
+		t.Errorf("other lines have changed:\n%s", now)
+	}
+}
+
 // TestDraftWithSecrets tries a server that refers to a secret. The configuration gets the reference, and no
 // answer has the value. A secret that isn't there fails the trial, and so does every secret without a store.
 func TestDraftWithSecrets(t *testing.T) {

@@ -57,10 +57,6 @@ func (a *draftAPI) ownServer(server string) (*target, *config.Server, *Problem) 
 	return nil, nil, &Problem{Type: "not-in-file", Title: "The server is not in the configuration file", Status: http.StatusNotFound, Detail: why}
 }
 
-// entryPath and settingsPath return where the configuration file has a server's entry and its settings.
-func entryPath(server string) []string    { return []string{"mcpServers", server} }
-func settingsPath(server string) []string { return []string{"dragoman", "servers", server} }
-
 // ServerText returns what the configuration file says about a server.
 func (a *draftAPI) ServerText(server string) (ServerText, *Problem) {
 	t, c, bad := a.ownServer(server)
@@ -71,11 +67,12 @@ func (a *draftAPI) ServerText(server string) (ServerText, *Problem) {
 	if t.byHand == nil {
 		return out, nil
 	}
+	own := clientfile.Own{Server: server}
 	var err error
 	for _, x := range []struct {
 		path []string
 		to   *string
-	}{{entryPath(server), &out.Entry}, {settingsPath(server), &out.Settings}} {
+	}{{own.Entry(), &out.Entry}, {own.Settings(), &out.Settings}} {
 		text, e := clientfile.EntryText(t.path, t.before, x.path)
 		if e == nil && maskLines(t.old, text) != mask(t.old)(text) {
 			e = errors.New("the entry has a secret of several lines")
@@ -139,7 +136,8 @@ func (a *draftAPI) edited(t *target, server string, e ServerEdit) ([]byte, error
 		return f.Expose(server, e.Tools)
 	}
 	texts := [2]string{e.Entry, e.Settings}
-	for i, path := range [][]string{entryPath(server), settingsPath(server)} {
+	own := clientfile.Own{Server: server}
+	for i, path := range [][]string{own.Entry(), own.Settings()} {
 		original, err := clientfile.EntryText(t.path, t.before, path)
 		if err == nil {
 			texts[i], err = unmask(t.old, original, texts[i])

@@ -66,6 +66,7 @@ type target struct {
 	path     string // "" if there is no configuration file
 	before   []byte // the content of path; nil if the file does not exist
 	old      *config.Snapshot
+	project  string // the project of the file to which servers are added; "" is default
 	why      string // a sentence that explains why Dragoman cannot write path; "" if it can
 	envPath  string // the file for secrets
 	envSet   bool   // whether the configuration already contains envPath
@@ -87,7 +88,7 @@ func (t *target) places(add []clientfile.Added, envFile bool) (out []Place) {
 	if t.byHand == nil {
 		return nil
 	}
-	after, err := clientfile.AddServers(t.byHandPath, t.byHand, add)
+	after, err := clientfile.AddServersTo(t.byHandPath, t.byHand, t.project, add)
 	if err == nil && envFile {
 		after, err = clientfile.AddSetting(t.byHandPath, after, []string{"dragoman"}, "envFile", envName)
 	}
@@ -133,6 +134,14 @@ func (a *draftAPI) target() *target {
 		t.why = t.unwritable()
 	}
 	return t
+}
+
+// own returns the configuration of the target's project, with the servers that the file has for it.
+func (t *target) own() *config.Snapshot {
+	if s := intake.ServersOf(t.old, t.project); s != nil {
+		return s
+	}
+	return config.Default()
 }
 
 // withoutFile chooses a configuration file if Dragoman was started without one. If there is no
@@ -282,7 +291,7 @@ func (a *draftAPI) plan(d *draft, t *target) plan {
 	var add []clientfile.Added
 	var variables []string
 	names := map[string]bool{}
-	for _, s := range t.old.Servers {
+	for _, s := range t.own().Servers {
 		names[s.Name] = true
 	}
 	for _, x := range d.servers {
@@ -304,7 +313,7 @@ func (a *draftAPI) plan(d *draft, t *target) plan {
 	if len(add) == 0 {
 		return p
 	}
-	text, err := clientfile.AddServers("add.yaml", nil, add)
+	text, err := clientfile.AddServersTo("add.yaml", nil, t.project, add)
 	if err != nil {
 		p.Why = "The servers cannot be written as YAML: " + excerpt.Line(excerpt.MaskSecrets(err.Error()), maxDraftText) + "."
 		return p
@@ -326,7 +335,11 @@ func (a *draftAPI) plan(d *draft, t *target) plan {
 	inFile := d.secrets == secretsInFile && len(p.lines) > 0
 	if inFile {
 		p.EnvFile = t.envPath
-		if !t.envSet {
+		switch {
+		case t.envSet:
+		case t.project != "": // the text begins with dragoman
+			p.YAML += "  envFile: " + envName + "\n"
+		default:
 			p.YAML += "\ndragoman:\n  envFile: " + envName + "\n"
 		}
 	}
@@ -356,7 +369,7 @@ func (a *draftAPI) plan(d *draft, t *target) plan {
 
 // file returns the configuration file as intake changes it.
 func (t *target) file(env func(string) (string, bool)) intake.File {
-	return intake.File{Path: t.path, Before: t.before, Old: t.old, Env: t.env(env, nil)}
+	return intake.File{Path: t.path, Before: t.before, Old: t.old, Env: t.env(env, nil), Project: t.project}
 }
 
 // merge returns the content of the configuration file with the servers added. If Dragoman cannot add
@@ -380,6 +393,13 @@ func mask(s *config.Snapshot) func(string) string {
 	var secrets []string
 	for _, c := range s.Servers {
 		secrets = append(secrets, c.Secrets()...)
+	}
+	for _, p := range s.Projects {
+		if p.Config != nil {
+			for _, c := range p.Config.Servers {
+				secrets = append(secrets, c.Secrets()...)
+			}
+		}
 	}
 	known := excerpt.MaskKnown(secrets)
 	return func(line string) string { return excerpt.MaskSecrets(known(line)) }

@@ -206,17 +206,24 @@ func (t *target) resolve(x *draftServer, env intake.Env, secrets config.Secrets)
 		return &failure.Failure{Class: failure.CannotStart, Server: x.name, Sentence: "the entry of server " + excerpt.Quote(x.name, maxName) + " is not valid: " + excerpt.Line(excerpt.MaskSecrets(text), maxDraftText), Action: "correct the entry, then paste the text or choose the file again"}
 	}
 	add := []clientfile.Added{{Name: x.name, Entry: x.server.Entry, Settings: x.server.Settings}}
-	b, err := clientfile.AddServers(t.path, t.before, add)
+	b, err := clientfile.AddServersTo(t.path, t.before, t.project, add)
 	var s *config.Snapshot
 	var problems config.Problems
 	if err == nil {
-		s, _ = config.ParseWith(t.path, b, env, secrets)
+		if s, _ = config.ParseWith(t.path, b, env, secrets); s != nil {
+			s = intake.ServersOf(s, t.project)
+		}
 	}
 	if s == nil { // the file is not a configuration of Dragoman, or already has a server of this name
-		if b, err = clientfile.AddServers("add.yaml", nil, add); err == nil {
+		if b, err = clientfile.AddServersTo("add.yaml", nil, t.project, add); err == nil {
 			s, problems = config.ParseWith(filepath.Join(filepath.Dir(t.path), "add.yaml"), b, env, secrets)
-			err = problems.Err()
+			if err = problems.Err(); s != nil {
+				s = intake.ServersOf(s, t.project)
+			}
 		}
+	}
+	if s == nil && err == nil {
+		err = errors.New("the project cannot be used with it")
 	}
 	if s == nil {
 		text := err.Error()

@@ -24,6 +24,7 @@ type addCommand struct {
 	t targetFlags // also has the name of a server in a registry, as its address
 
 	registry, use, into     string
+	project                 string // of the file; "" is default
 	set                     []string
 	dry, yes, trust, asJSON bool
 	agreed                  bool // the user has seen the change, and agreed to it
@@ -98,6 +99,7 @@ func (c *addCommand) addFlags(cmd *cobra.Command) {
 	f.StringArrayVar(&c.t.env, "env", nil, "set an environment variable for the command, as `K=V`, or K to refer to the variable K (repeatable)")
 	f.StringArrayVar(&c.t.header, "header", nil, "send an HTTP header to the URL, as `'K: V'`, or K=NAME for the value of the variable NAME (repeatable)")
 	f.StringVar(&c.t.dir, "cwd", "", "run the command in the directory `DIR`")
+	f.StringVar(&c.project, "project", "", "add the server to the project `NAME` in the file (default: default)")
 	f.StringVar(&c.into, "into", "", "add the server to the configuration `FILE` (default: the file that serve uses)")
 	f.BoolVar(&c.dry, "dry-run", false, "show what would be added, and write nothing")
 	f.BoolVar(&c.yes, "yes", false, "add the server without questions; values that are not set get their defaults")
@@ -145,10 +147,14 @@ func (c *addCommand) run(cmd *cobra.Command, _ []string) error {
 	if err != nil {
 		return err
 	}
+	own, err := ownProject(f.old, c.project, f.path)
+	if err != nil {
+		return err
+	}
 	var a addition
 	switch {
 	case named:
-		a, err = c.fromRegistry(ctx, f.path, f.old)
+		a, err = c.fromRegistry(ctx, f.path, own)
 	case len(c.t.command) > 0:
 		a, err = c.fromCommand()
 	default:
@@ -275,16 +281,20 @@ func (c *addCommand) add(ctx context.Context, f *ownFile, a addition) error {
 		}
 	}
 	r := &added{file: f.path}
-	r.Candidate = intake.NewComparison(f.path, f.old, intake.Env(c.env)).Compare(a.server, name, nil)
+	own, err := ownProject(f.old, c.project, f.path)
+	if err != nil {
+		return err
+	}
+	r.Candidate = intake.NewComparison(f.path, own, intake.Env(c.env)).Compare(a.server, name, nil)
 	switch r.Status {
 	case intake.Skipped:
 		return withHint(errors.New(r.Why), "check the URL or the command")
 	case intake.Different:
-		return nameTaken(name, f.path)
+		return nameTaken(name, inProject(f.path, c.project))
 	case intake.Same:
 		return c.report(r)
 	}
-	file := intake.File{Path: f.path, Before: f.before, Old: f.old, Env: intake.Env(c.env)}
+	file := intake.File{Path: f.path, Before: f.before, Old: f.old, Env: intake.Env(c.env), Project: fileProject(c.project)}
 	after, err := file.Merge([]clientfile.Added{{Name: name, Comment: a.comment, Entry: a.server.Entry}})
 	if err != nil {
 		return withHint(err, "write the server to another file with --into FILE, then copy it from FILE to %s", clean(f.path))
@@ -325,7 +335,7 @@ func (c *addCommand) agree(ctx context.Context, r *added) error {
 	if !c.interactive {
 		return usagef("read the change, then add --yes", "nothing was written, because nobody can be asked here")
 	}
-	if !c.confirm(ctx, "Add "+r.Name+" to "+clean(r.file)+"? [y/N]") {
+	if !c.confirm(ctx, "Add "+r.Name+" to "+clean(inProject(r.file, c.project))+"? [y/N]") {
 		return signalOr(ctx, fmt.Errorf("nothing was written, because you did not agree"))
 	}
 	return nil
@@ -340,7 +350,7 @@ func (c *addCommand) noteFlags() {
 	var ours []string
 	for _, word := range c.t.command {
 		name, _, _ := strings.Cut(word, "=")
-		if slices.Contains([]string{"--name", "--into", "--yes", "--dry-run", "--trust", "--use", "--set"}, name) {
+		if slices.Contains([]string{"--name", "--into", "--yes", "--dry-run", "--trust", "--use", "--set", "--project"}, name) {
 			ours = append(ours, name)
 		}
 	}
@@ -401,11 +411,11 @@ func (c *addCommand) report(r *added) error {
 	}
 	switch {
 	case r.Status == intake.Same:
-		c.status.Printf("%s has this server already, as %q", r.file, r.Name)
+		c.status.Printf("%s has this server already, as %q", inProject(r.file, c.project), r.Name)
 	case !r.written:
 		c.status.Printf("nothing was written")
 	default:
-		c.status.Printf("added %s to %s", r.Name, r.file)
+		c.status.Printf("added %s to %s", r.Name, inProject(r.file, c.project))
 		if r.backup != "" {
 			c.status.Printf("the old file is %s", r.backup)
 		}

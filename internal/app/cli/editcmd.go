@@ -8,7 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 	"github.com/dragoman-mcp/dragoman/internal/setup/clientfile"
+	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 	"github.com/dragoman-mcp/dragoman/internal/setup/intake"
 )
 
@@ -18,6 +20,7 @@ type editCommand struct {
 	*world
 
 	config      string
+	project     string
 	dry, asJSON bool
 	shown       bool // the user has seen the change
 
@@ -99,9 +102,10 @@ func (c *editCommand) command(cmd *cobra.Command) *cobra.Command {
 	cmd.RunE = c.run
 	f := flagsInOrder(cmd)
 	f.BoolVar(&c.dry, "dry-run", false, "show the change, and write nothing")
+	f.StringVar(&c.project, "project", "", "change a server of the project `NAME` in the file (default: default)")
 	f.BoolVar(&c.asJSON, "json", false, "print JSON")
 	addConfigFlag(cmd, &c.config)
-	cmd.ValidArgsFunction = c.env.completeTarget(&c.config)
+	cmd.ValidArgsFunction = c.env.completeIn(&c.config, &c.project)
 	return cmd
 }
 
@@ -126,10 +130,14 @@ func (c *editCommand) edit(ctx context.Context, server string) error {
 	if err != nil {
 		return err
 	}
-	if _, ok := old.Server(server); !ok {
-		return unknownServer(server, path, serverNames(old))
+	own, err := ownProject(old, c.project, path)
+	if err != nil {
+		return err
 	}
-	after, err := c.change(intake.File{Path: path, Before: before, Old: old, Env: intake.Env(c.env)}, server)
+	if _, ok := own.Server(server); !ok {
+		return unknownServer(server, inProject(path, c.project), serverNames(own))
+	}
+	after, err := c.change(intake.File{Path: path, Before: before, Old: old, Env: intake.Env(c.env), Project: fileProject(c.project)}, server)
 	if err != nil {
 		return withHint(err, "change the file by hand; `dragoman config check` checks it")
 	}
@@ -140,9 +148,39 @@ func (c *editCommand) edit(ctx context.Context, server string) error {
 		return c.printEdit(server, path, "", "")
 	}
 	if !c.quiet {
-		c.status.Printf("%s is %s already in %s", server, c.done, path)
+		c.status.Printf("%s is %s already in %s", server, c.done, inProject(path, c.project))
 	}
 	return nil
+}
+
+// ownProject returns the configuration of a project in that of a file, with the servers that the file has for it.
+func ownProject(old *config.Snapshot, project, path string) (*config.Snapshot, error) {
+	if own := intake.ServersOf(old, project); own != nil {
+		return own, nil
+	}
+	var names []string
+	for _, p := range old.Projects {
+		if names = append(names, p.Name); p.Name == project {
+			return nil, withHint(fmt.Errorf("the project %s in %s has errors", project, path), "run `dragoman config check`")
+		}
+	}
+	return nil, usagef(didYouMean(project, names, "the servers of a project in the store are in its text: `dragoman projects edit "+shellWord(project)+"`"), "%s has no project named %q", path, project)
+}
+
+// fileProject returns the project as intake.File has it.
+func fileProject(project string) string {
+	if project == event.DefaultProject {
+		return ""
+	}
+	return project
+}
+
+// inProject says where in a file the servers of a project are.
+func inProject(path, project string) string {
+	if project = fileProject(project); project == "" {
+		return path
+	}
+	return "the project " + project + " in " + path
 }
 
 // write shows the change, and makes it unless the user only wants to see it.
@@ -173,7 +211,7 @@ func (c *editCommand) write(ctx context.Context, server string, change clientfil
 		return errors.Join(c.printEdit(server, change.Path, diff, backup, all...), refusedBy(all))
 	}
 	if !c.quiet {
-		c.status.Printf("%s %s in %s", c.done, server, change.Path)
+		c.status.Printf("%s %s in %s", c.done, server, inProject(change.Path, c.project))
 		c.status.Printf("the old file is %s", backup)
 	}
 	return c.sayTold(all)

@@ -464,6 +464,11 @@ func (e environment) newConfig() string {
 // words, completeTarget also offers these words as the first argument, and also completes the names
 // as the second argument.
 func (e environment) completeTarget(file *string, first ...string) cobra.CompletionFunc {
+	return e.completeIn(file, new(string), first...)
+}
+
+// completeIn does the same as completeTarget for the servers that the file has for a project.
+func (e environment) completeIn(file, project *string, first ...string) cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		out := []string{}
 		switch {
@@ -473,8 +478,8 @@ func (e environment) completeTarget(file *string, first ...string) cobra.Complet
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		if path, ok := e.configPath(*file); ok {
-			if s, _ := config.Load(path); s != nil {
-				for _, srv := range s.Servers {
+			if s, _ := config.Load(path); s != nil && intake.ServersOf(s, *project) != nil {
+				for _, srv := range intake.ServersOf(s, *project).Servers {
 					out = append(out, cobra.CompletionWithDesc(srv.Name, clean(srv.Describe())))
 				}
 			}

@@ -55,14 +55,14 @@ func FuzzOwnEdits(f *testing.F) {
 			}
 		}
 		entry := []string{"mcpServers", server}
-		out, err := SetDisabled("d.yaml", b, server, true)
+		out, err := SetDisabled("d.yaml", b, Own{Server: server}, true)
 		check("disabled", out, err, entry...)
 		out, err = SetEntryText("d.yaml", b, entry, text)
 		check("entry", out, err, entry...)
 		if _, err = EntryText("d.yaml", b, entry); err != nil {
 			return
 		}
-		if out, err = SetFilter("d.yaml", b, server, nil, []string{text}); err == nil {
+		if out, err = SetFilter("d.yaml", b, Own{Server: server}, nil, []string{text}); err == nil {
 			if v := valueAt("d.yaml", out, []string{"dragoman", "servers", server, "expose", "tools", "deny"}); !same(v, Texts([]string{text})) {
 				t.Errorf("%q became %q", b, out)
 			}

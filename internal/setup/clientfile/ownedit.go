@@ -10,27 +10,49 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
+// Own is a server in Dragoman's configuration file.
+type Own struct {
+	Project string // "" for default, whose servers are at the top of the file
+	Server  string
+}
+
+// Entry returns the path of the server's entry in the file.
+func (o Own) Entry() []string {
+	if o.Project == "" {
+		return []string{"mcpServers", o.Server}
+	}
+	return []string{"dragoman", "projects", o.Project, "mcpServers", o.Server}
+}
+
+// Settings returns the path of the settings that only Dragoman has for the server.
+func (o Own) Settings() []string {
+	if o.Project == "" {
+		return []string{"dragoman", "servers", o.Server}
+	}
+	return []string{"dragoman", "projects", o.Project, "servers", o.Server}
+}
+
 // RemoveServer returns Dragoman's configuration file b without a server and its settings. All other
 // bytes stay the same, except that the comment lines right above the server go with it, and that a
 // mapping of servers in braces is written in indented lines. It fails if the server is not below
 // mcpServers, and if the file has anchors there.
-func RemoveServer(name string, b []byte, server string) ([]byte, error) {
-	out, found, err := removeOwn(name, b, []string{"mcpServers", server})
+func RemoveServer(name string, b []byte, o Own) ([]byte, error) {
+	out, found, err := removeOwn(name, b, o.Entry())
 	if err != nil {
 		return nil, err
 	}
 	if !found {
-		return nil, fmt.Errorf("mcpServers has no %q", server)
+		return nil, fmt.Errorf("mcpServers has no %q", o.Server)
 	}
-	out, _, err = removeOwn(name, out, []string{"dragoman", "servers", server})
+	out, _, err = removeOwn(name, out, o.Settings())
 	return out, err
 }
 
 // SetDisabled returns Dragoman's configuration file b with a server disabled or enabled. All other
 // bytes stay the same, except that an entry in braces is written in indented lines. If nothing has to
 // change, it returns b itself. It fails for the same files as RemoveServer.
-func SetDisabled(name string, b []byte, server string, disabled bool) (out []byte, err error) {
-	path := []string{"mcpServers", server}
+func SetDisabled(name string, b []byte, o Own, disabled bool) (out []byte, err error) {
+	path := o.Entry()
 	out = b
 	for _, key := range []string{"disabled", "enabled"} {
 		if key == "enabled" && disabled {
@@ -44,18 +66,18 @@ func SetDisabled(name string, b []byte, server string, disabled bool) (out []byt
 		return out, nil
 	}
 	if was, ok := plainYAML(out); ok && was.Get(path...) == nil {
-		return nil, fmt.Errorf("mcpServers has no %q", server)
+		return nil, fmt.Errorf("mcpServers has no %q", o.Server)
 	}
 	return addOwn(name, out, append(path, "disabled"), boolean(true))
 }
 
-// SetFilter returns Dragoman's configuration file b with the lists allow and deny of the filter at
-// dragoman.servers.SERVER.expose.tools. An empty list is removed, with the mappings around it that get
+// SetFilter returns Dragoman's configuration file b with the lists allow and deny of the filter expose.tools in the
+// settings of a server. An empty list is removed, with the mappings around it that get
 // empty. In a list that stays, the other items keep their lines. All other bytes of the file stay the
 // same, except that a mapping in braces is written in indented lines if it has to change.
-func SetFilter(name string, b []byte, server string, allow, deny []string) ([]byte, error) {
+func SetFilter(name string, b []byte, o Own, allow, deny []string) ([]byte, error) {
 	out := b
-	path := []string{"dragoman", "servers", server, "expose", "tools"}
+	path := append(o.Settings(), "expose", "tools")
 	for _, l := range []struct {
 		key  string
 		list []string
@@ -73,7 +95,8 @@ func setList(name string, b []byte, path []string, list []string) (out []byte, e
 	json := LooksLikeJSON(b) && isJSON(name, b)
 	if len(list) == 0 {
 		var found bool
-		for out = b; len(path) > 3; path = path[:len(path)-1] { // as far as dragoman.servers.SERVER
+		settings := len(path) - 3
+		for out = b; len(path) > settings; path = path[:len(path)-1] {
 			if out, found, err = removeOwn(name, out, path); err != nil || !found {
 				return out, err
 			}

@@ -44,7 +44,7 @@ func TestRemoveServer(t *testing.T) {
 		{"all in braces", "mcpServers: {a: {command: x}, b: {command: y}} # all\n", "a", "mcpServers: # all\n  b: {command: y}\n"},
 		{"anchors", "mcpServers:\n  a: &x\n    command: x\n  b: *x\n", "a", ""},
 	} {
-		got, err := RemoveServer("d.yaml", []byte(c.file), c.server)
+		got, err := RemoveServer("d.yaml", []byte(c.file), Own{Server: c.server})
 		if string(got) != c.want || (err == nil) != (c.want != "") {
 			t.Errorf("%s: %v\n%s\nwant\n%s", c.name, err, got, c.want)
 		}
@@ -69,7 +69,7 @@ func TestSetDisabled(t *testing.T) {
 		{"JSON off", `{"mcpServers": {"a": {"command": "x"}}}`, "a", true, `{"mcpServers": {"a": {"command": "x", "disabled": true}}}`},
 		{"JSON on", `{"mcpServers": {"a": {"command": "x", "disabled": true}}}`, "a", false, `{"mcpServers": {"a": {"command": "x"}}}`},
 	} {
-		got, err := SetDisabled("d.yaml", []byte(c.file), c.server, c.off)
+		got, err := SetDisabled("d.yaml", []byte(c.file), Own{Server: c.server}, c.off)
 		if string(got) != c.want || (err == nil) != (c.want != "") {
 			t.Errorf("%s: %v\n%s\nwant\n%s", c.name, err, got, c.want)
 		}
@@ -104,7 +104,7 @@ func TestSetFilter(t *testing.T) {
 			}
 			return strings.FieldsFunc(s, func(r rune) bool { return r == ',' })
 		}
-		got, err := SetFilter("d.yaml", []byte(c.file), "a", list(c.allow), list(c.deny))
+		got, err := SetFilter("d.yaml", []byte(c.file), Own{Server: "a"}, list(c.allow), list(c.deny))
 		if string(got) != c.want || (err == nil) != (c.want != "") {
 			t.Errorf("%s: %v\n%s\nwant\n%s", c.name, err, got, c.want)
 		}
@@ -117,7 +117,7 @@ func FuzzRemoveServer(f *testing.F) {
 	f.Add([]byte("mcpServers:\n  a: |\n    x\n   # y\n  b: {}\n"), "a")
 	f.Add([]byte("mcpServers:\n  ? a\n  : b\n---\nc: d\n"), "a")
 	f.Fuzz(func(t *testing.T, b []byte, server string) {
-		out, err := RemoveServer("d.yaml", b, server)
+		out, err := RemoveServer("d.yaml", b, Own{Server: server})
 		if err != nil || LooksLikeJSON(b) {
 			return
 		}
@@ -132,4 +132,81 @@ func FuzzRemoveServer(f *testing.F) {
 			t.Errorf("%q became %q", b, out)
 		}
 	})
+}
+
+// TestServersOfProjects changes the servers of a project in the file, beside servers of the same names in default and
+// in another project, whose lines stay as they are.
+func TestServersOfProjects(t *testing.T) {
+	const file = `mcpServers:
+  a: {command: x}
+dragoman:
+  servers:
+    a: {prefix: p}
+  projects:
+    lab:
+      mcpServers:
+        a:
+          command: lab
+    # The shop.
+    shop:
+      title: Shop # kept
+      use: [a]
+      mcpServers:
+        # About b.
+        b:
+          command: y # runner
+        last:
+          url: http://h
+      servers:
+        b: {prefix: q}
+    empty: {}
+`
+	const ofB = "        # About b.\n        b:\n          command: y # runner\n"
+	added := []Added{{Name: "a", Comment: "new", Entry: Mapping("command", Text("z")), Settings: Mapping("prefix", Text("r"))}}
+	for name, c := range map[string]struct {
+		do   func(b []byte) ([]byte, error)
+		want string
+	}{
+		"remove":      {func(b []byte) ([]byte, error) { return RemoveServer("d.yaml", b, Own{"shop", "b"}) }, strings.NewReplacer(ofB, "", "      servers:\n        b: {prefix: q}\n", "      servers: {}\n").Replace(file)},
+		"remove none": {func(b []byte) ([]byte, error) { return RemoveServer("d.yaml", b, Own{"shop", "a"}) }, ""},
+		"no project":  {func(b []byte) ([]byte, error) { return RemoveServer("d.yaml", b, Own{"none", "a"}) }, ""},
+		"disable":     {func(b []byte) ([]byte, error) { return SetDisabled("d.yaml", b, Own{"shop", "b"}, true) }, strings.Replace(file, "y # runner\n", "y # runner\n          disabled: true\n", 1)},
+		"enable":      {func(b []byte) ([]byte, error) { return SetDisabled("d.yaml", b, Own{"shop", "b"}, false) }, file},
+		"hide": {
+			func(b []byte) ([]byte, error) { return SetFilter("d.yaml", b, Own{"shop", "last"}, nil, []string{"x"}) },
+			strings.Replace(file, "        b: {prefix: q}\n", "        b: {prefix: q}\n        last:\n          expose:\n            tools:\n              deny: [x]\n", 1),
+		},
+		"add": {
+			func(b []byte) ([]byte, error) { return AddServersTo("d.yaml", b, "shop", added) },
+			strings.NewReplacer("          url: http://h\n", "          url: http://h\n        # new\n        a:\n          command: z\n", "        b: {prefix: q}\n", "        b: {prefix: q}\n        a:\n          prefix: r\n").Replace(file),
+		},
+		"add to an empty project": {
+			func(b []byte) ([]byte, error) { return AddServersTo("d.yaml", b, "empty", added) },
+			strings.Replace(file, "    empty: {}\n", "    empty:\n      mcpServers:\n        # new\n        a:\n          command: z\n      servers:\n        a:\n          prefix: r\n", 1),
+		},
+	} {
+		got, err := c.do([]byte(file))
+		if string(got) != c.want || (err == nil) != (c.want != "") {
+			t.Errorf("%s: %v\n%s\nwant\n%s", name, err, got, c.want)
+		}
+	}
+	const json = `{"mcpServers": {"a": {"command": "x"}}, "dragoman": {"projects": {"shop": {"mcpServers": {"b": {"command": "y"}}}}}}`
+	for name, c := range map[string]struct {
+		do   func(b []byte) ([]byte, error)
+		want string
+	}{
+		"remove":  {func(b []byte) ([]byte, error) { return RemoveServer("d.json", b, Own{"shop", "b"}) }, strings.Replace(json, `"b": {"command": "y"}`, "", 1)},
+		"disable": {func(b []byte) ([]byte, error) { return SetDisabled("d.json", b, Own{"shop", "b"}, true) }, strings.Replace(json, `"y"}`, `"y", "disabled": true}`, 1)},
+		"add":     {func(b []byte) ([]byte, error) { return AddServersTo("d.json", b, "shop", added[:1]) }, ""},
+	} {
+		got, err := c.do([]byte(json))
+		if c.want == "" {
+			v, _ := Parse("d.json", got)
+			if err != nil || v.Get("dragoman", "projects", "shop", "mcpServers", "a", "command") == nil || v.Get("dragoman", "projects", "shop", "servers", "a", "prefix") == nil {
+				t.Errorf("%s: %v\n%s", name, err, got)
+			}
+		} else if string(got) != c.want || err != nil {
+			t.Errorf("%s: %v\n%s\nwant\n%s", name, err, got, c.want)
+		}
+	}
 }

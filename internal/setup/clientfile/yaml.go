@@ -34,8 +34,13 @@ const head = "# Dragoman's configuration. Run `dragoman config check` after a ch
 // result is a new file. AddServers fails if one of these two mappings is written in braces in a
 // YAML file.
 func AddServers(name string, b []byte, add []Added) ([]byte, error) {
+	return AddServersTo(name, b, "", add)
+}
+
+// AddServersTo does the same as AddServers for a project, which the file must have.
+func AddServersTo(name string, b []byte, project string, add []Added) ([]byte, error) {
 	if LooksLikeJSON(b) && isJSON(name, b) {
-		return addJSON(name, b, add)
+		return addJSON(name, b, project, add)
 	}
 	out := b
 	if len(bytes.TrimSpace(b)) == 0 {
@@ -50,17 +55,25 @@ func AddServers(name string, b []byte, add []Added) ([]byte, error) {
 			settings = append(settings, Member{Key: a.Name, Value: a.Settings})
 		}
 	}
-	out, err := addYAML(out, []string{"mcpServers"}, entries, comments)
+	inEntries, inSettings := parents(project)
+	out, err := addYAML(out, inEntries, entries, comments)
 	if err == nil && len(settings) > 0 {
-		out, err = addYAML(out, []string{"dragoman", "servers"}, settings, nil)
+		out, err = addYAML(out, inSettings, settings, nil)
 	}
-	if err == nil && !addedOnly(b, out, add) {
+	if err == nil && !addedOnly(b, out, project, add) {
 		err = fmt.Errorf("the file %w", errNotBlock)
 	}
 	if err != nil {
 		return nil, err
 	}
 	return out, nil
+}
+
+// parents returns the paths of the mappings that have the entries and the settings of a project's servers.
+func parents(project string) (entries, settings []string) {
+	o := Own{Project: project}
+	entries, settings = o.Entry(), o.Settings()
+	return entries[:len(entries)-1], settings[:len(settings)-1]
 }
 
 // AddSetting returns Dragoman's configuration file b with key set to a string in the mapping at
@@ -94,7 +107,7 @@ func pruned(v *Value, path []string) *Value {
 
 // addedOnly reports whether the added servers are the only difference between two versions of
 // Dragoman's file.
-func addedOnly(before, after []byte, add []Added) bool {
+func addedOnly(before, after []byte, project string, add []Added) bool {
 	old, ok := plainYAML(before)
 	now, okNow := plainYAML(after)
 	if !ok || !okNow {
@@ -107,10 +120,11 @@ func addedOnly(before, after []byte, add []Added) bool {
 			settings[a.Name] = true
 		}
 	}
+	inEntries, inSettings := parents(project)
 	for _, x := range []struct {
 		path  []string
 		names map[string]bool
-	}{{[]string{"mcpServers"}, servers}, {[]string{"dragoman", "servers"}, settings}} {
+	}{{inEntries, servers}, {inSettings, settings}} {
 		if len(x.names) == 0 {
 			continue
 		}
@@ -180,16 +194,16 @@ func isJSON(name string, b []byte) bool {
 	return err == nil
 }
 
-func addJSON(name string, b []byte, add []Added) (out []byte, err error) {
+func addJSON(name string, b []byte, project string, add []Added) (out []byte, err error) {
 	out = b
 	for _, a := range add {
-		if out, err = setJSON(name, out, []string{"mcpServers", a.Name}, a.Entry); err != nil {
+		if out, err = setJSON(name, out, Own{project, a.Name}.Entry(), a.Entry); err != nil {
 			return nil, err
 		}
 		if a.Settings == nil {
 			continue
 		}
-		if out, err = setJSON(name, out, []string{"dragoman", "servers", a.Name}, a.Settings); err != nil {
+		if out, err = setJSON(name, out, Own{project, a.Name}.Settings(), a.Settings); err != nil {
 			return nil, err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 	"github.com/dragoman-mcp/dragoman/internal/setup/clientfile"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
@@ -205,11 +206,34 @@ type File struct {
 	Before []byte           // the content; nil if the file does not exist
 	Old    *config.Snapshot // Before, as ParseOurs parses it
 	Env    Env
+	// Project is the project whose servers change, which Old must have in order; see [ServersOf]. "" is default.
+	Project string
+}
+
+// ServersOf returns the configuration of a project in that of the whole file, of which the file has the servers. It
+// returns nil if the file has no such project, or if the project can't be used.
+func ServersOf(s *config.Snapshot, project string) *config.Snapshot {
+	if project == "" || project == event.DefaultProject {
+		return s
+	}
+	for _, p := range s.Projects {
+		if p.Name == project && p.Config != nil {
+			own := *p.Config
+			own.Servers = slices.DeleteFunc(slices.Clone(own.Servers), func(c config.Server) bool { return c.Shared })
+			return &own
+		}
+	}
+	return nil
+}
+
+// own returns a server of the project.
+func (f File) own(server string) clientfile.Own {
+	return clientfile.Own{Project: f.Project, Server: server}
 }
 
 // Merge adds servers.
 func (f File) Merge(add []clientfile.Added) ([]byte, error) {
-	after, err := clientfile.AddServers(f.Path, f.Before, add)
+	after, err := clientfile.AddServersTo(f.Path, f.Before, f.Project, add)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Path, err)
 	}
@@ -221,7 +245,7 @@ func (f File) Merge(add []clientfile.Added) ([]byte, error) {
 
 // Remove removes a server.
 func (f File) Remove(server string) ([]byte, error) {
-	after, err := clientfile.RemoveServer(f.Path, f.Before, server)
+	after, err := clientfile.RemoveServer(f.Path, f.Before, f.own(server))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Path, err)
 	}
@@ -230,7 +254,7 @@ func (f File) Remove(server string) ([]byte, error) {
 
 // Disable disables a server, or enables it if off is false.
 func (f File) Disable(server string, off bool) ([]byte, error) {
-	after, err := clientfile.SetDisabled(f.Path, f.Before, server, off)
+	after, err := clientfile.SetDisabled(f.Path, f.Before, f.own(server), off)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Path, err)
 	}
@@ -239,14 +263,14 @@ func (f File) Disable(server string, off bool) ([]byte, error) {
 
 // Expose shows or hides tools of a server. The keys of tools are the server's own names.
 func (f File) Expose(server string, tools map[string]bool) ([]byte, error) {
-	c, _ := f.Old.Server(server)
+	c, _ := ServersOf(f.Old, f.Project).Server(server)
 	filter, ok := c.Expose.Tools, true
 	for _, name := range slices.Sorted(maps.Keys(tools)) {
 		if filter, ok = filter.With(name, tools[name]); !ok {
 			return nil, fmt.Errorf("a pattern of expose in %s decides about the tool %s", f.Path, excerpt.Quote(name, 64))
 		}
 	}
-	after, err := clientfile.SetFilter(f.Path, f.Before, server, filter.Allow, filter.Deny)
+	after, err := clientfile.SetFilter(f.Path, f.Before, f.own(server), filter.Allow, filter.Deny)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Path, err)
 	}
@@ -255,7 +279,7 @@ func (f File) Expose(server string, tools map[string]bool) ([]byte, error) {
 	}
 	now, err := ParseOurs(f.Path, after, f.Env)
 	if err == nil {
-		c, _ = now.Server(server)
+		c, _ = ServersOf(now, f.Project).Server(server)
 		for name, shown := range tools {
 			if _, hidden := c.Expose.Tools.Hides(name); hidden == shown {
 				return nil, fmt.Errorf("the tool %s has a name that cannot be written to %s", excerpt.Quote(name, 64), f.Path)
@@ -271,9 +295,9 @@ func (f File) Rewrite(server, entry, settings string) ([]byte, error) {
 	if strings.TrimSpace(entry) == "" {
 		return nil, errors.New("the entry is empty; it needs a command or a url")
 	}
-	after, err := clientfile.SetEntryText(f.Path, f.Before, []string{"mcpServers", server}, entry)
+	after, err := clientfile.SetEntryText(f.Path, f.Before, f.own(server).Entry(), entry)
 	if err == nil {
-		after, err = clientfile.SetEntryText(f.Path, after, []string{"dragoman", "servers", server}, settings)
+		after, err = clientfile.SetEntryText(f.Path, after, f.own(server).Settings(), settings)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Path, err)
@@ -294,16 +318,42 @@ func (f File) changed(after []byte, e edit) error {
 	if err != nil {
 		return fmt.Errorf("after the change, %s would have problems: %w", f.Path, err)
 	}
-	for _, s := range f.Old.Servers {
+	if f.Project != "" {
+		if err := f.untouched(now); err != nil {
+			return err
+		}
+	}
+	was, is := ServersOf(f.Old, f.Project), ServersOf(now, f.Project)
+	if was == nil || is == nil {
+		return fmt.Errorf("the project %s of %s cannot be used, before the change or after it", f.Project, f.Path)
+	}
+	for _, s := range was.Servers {
 		if s.Name == e.server {
 			continue
 		}
-		if again, ok := now.Server(s.Name); !ok || again.Fingerprint != s.Fingerprint || !SameServer(again, s) {
+		if again, ok := is.Server(s.Name); !ok || again.Fingerprint != s.Fingerprint || !SameServer(again, s) {
 			return fmt.Errorf("the change would also modify the server %s of %s", s.Name, f.Path)
 		}
 	}
-	if len(now.Servers) != len(f.Old.Servers)+e.more || now.Listen != f.Old.Listen {
+	if len(is.Servers) != len(was.Servers)+e.more || now.Listen != f.Old.Listen {
 		return fmt.Errorf("the change would modify more of %s than it should", f.Path)
+	}
+	return nil
+}
+
+// untouched checks that a change of the project leaves default and the other projects as they are.
+func (f File) untouched(now *config.Snapshot) error {
+	same := len(now.Servers) == len(f.Old.Servers) && len(now.Projects) == len(f.Old.Projects)
+	for i := 0; same && i < len(now.Servers); i++ {
+		a, b := now.Servers[i], f.Old.Servers[i]
+		same = a.Name == b.Name && a.Fingerprint == b.Fingerprint && SameServer(a, b)
+	}
+	for i := 0; same && i < len(now.Projects); i++ {
+		a, b := now.Projects[i], f.Old.Projects[i]
+		same = a.Name == b.Name && (a.Name == f.Project || (a.Config == nil) == (b.Config == nil) && (a.Config == nil || a.Equal(b)))
+	}
+	if !same {
+		return fmt.Errorf("the change would modify more of %s than the project %s", f.Path, f.Project)
 	}
 	return nil
 }
@@ -319,5 +369,5 @@ func SetEnvFile(path string, b []byte, value string, env Env) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return after, File{path, b, old, env}.changed(after, edit{})
+	return after, File{Path: path, Before: b, Old: old, Env: env}.changed(after, edit{})
 }
