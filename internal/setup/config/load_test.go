@@ -202,16 +202,22 @@ func TestWatchAnotherFolder(t *testing.T) {
 				}
 			}
 			put("start")
-			watching(t, filepath.Join(current, "c.yaml"), func(changes <-chan string) {
-				for n := 0; n < 10; n++ { // the first one may come before Watch has begun
-					put(fmt.Sprintf("v%d", n))
+			path := filepath.Join(current, "c.yaml")
+			watching(t, path, func(changes <-chan string) {
+				// While the folders change places, there is none, and Watch couldn't begin.
+				until(t, changes, func(text string) { write(t, path, text, 0o600) })
+				put("v0")
+				late := time.After(30 * time.Second)
+				for {
 					select {
-					case <-changes:
-						return
-					case <-time.After(2 * lookAgain):
+					case got := <-changes:
+						if got == "v0" {
+							return
+						}
+					case <-late:
+						t.Fatal("the other folder was not noticed")
 					}
 				}
-				t.Error("no folder was noticed")
 			})
 		})
 	}

@@ -56,10 +56,10 @@ func watch(ctx context.Context, t *target, onChange func([]byte)) error {
 		return fmt.Errorf("cannot watch %s: %w", path, err)
 	}
 	defer w.Close()
+	t.replaced() // remember the folder; if another one takes its place before the next line, watchAgain notices
 	if err := w.Add(filepath.Dir(path)); err != nil {
 		return fmt.Errorf("cannot watch %s: %w", path, err)
 	}
-	t.replaced() // remember the folder
 	t.follow(w)
 	known := t.seen
 	if b, ok := t.changed(); ok && known { // read the baseline after the watch began, so that no change is missed
