@@ -17,6 +17,7 @@ import (
 
 const (
 	legWithin      = 3 * time.Minute  // the time limit of one leg, without installation
+	eachWithin     = 8 * time.Minute  // the time limit of a leg with a run for each scenario, if many of them hang
 	scenarioWithin = 30 * time.Second // the time limit of one scenario; the suite enforces it
 )
 
@@ -34,7 +35,11 @@ type rig struct {
 // run runs one leg and writes its report to w. It returns the numbers of scored scenarios that
 // passed and failed. It returns an error if the test set-up itself failed.
 func (r *rig) run(ctx context.Context, l *leg, w io.Writer) (passed, failed int, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, legWithin, fmt.Errorf("no end within %v", legWithin))
+	within := legWithin
+	if l.each {
+		within = eachWithin
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("no end within %v", within))
 	defer cancel()
 	begun := time.Now()
 	dir := filepath.Join(r.out, strings.ReplaceAll(l.name(), "/", "_"))

@@ -128,8 +128,10 @@ func signInSettings(home, scenario, told string) (map[string]any, error) {
 		return map[string]any{"how": "workload", "clientID": c.ClientID, "assertion": path}, err
 	case "auth/enterprise-managed-authorization":
 		path, err := file("id-token", c.IDToken)
-		return map[string]any{"how": "enterprise", "clientID": c.ClientID, "clientSecret": c.ClientSecret,
-			"assertion": path, "provider": map[string]any{"issuer": c.IDPIssuer, "clientID": c.IDPClientID}}, err
+		return map[string]any{
+			"how": "enterprise", "clientID": c.ClientID, "clientSecret": c.ClientSecret, "assertion": path,
+			"provider": map[string]any{"issuer": c.IDPIssuer, "clientID": c.IDPClientID},
+		}, err
 	}
 	return nil, nil
 }
