@@ -116,6 +116,7 @@ func TestTA04_ForgedOrBorrowed(t *testing.T) {
 		{"a parent", es(good(object{"aud": "https://mcp.example.com/p/shop"})), "/p/shop/s/git/mcp", nil},
 		{"messages belong to sse", es(good(object{"aud": "https://mcp.example.com/s/git/sse"})), "/s/git/messages", nil},
 		{"half a segment", es(good(object{"aud": "https://mcp.example.com/p/sh"})), "/p/shop/mcp", errAudience},
+		{"another sign than the slash", es(good(object{"aud": "https://mcp.example.com/s/gitXmcp"})), "/s/git/mcp", errAudience},
 		{"a child", es(good(object{"aud": "https://mcp.example.com/mcp/x"})), "/mcp", errAudience},
 		{"a server's endpoint", es(good(object{"aud": "https://mcp.example.com/s/git/mcp"})), "/mcp", errAudience},
 		{"another server's endpoint", es(good(object{"aud": "https://mcp.example.com/s/git/mcp"})), "/s/hub/mcp", errAudience},
