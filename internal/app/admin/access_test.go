@@ -200,6 +200,9 @@ PUT /people/{name}/roles admin
 POST /people/{name}/invitation admin
 POST /people/{name}/sign-out admin
 DELETE /people/{name} admin
+GET /grants viewer
+DELETE /grants/{id} viewer
+DELETE /grants admin
 GET /secrets admin
 PUT /secrets/{name} admin
 DELETE /secrets/{name} admin

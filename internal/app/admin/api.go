@@ -63,6 +63,8 @@ type Options struct {
 	Desk   *access.Desk
 	Roster *access.Roster
 	Safe   *store.Safe
+	// Ledger has the grants of clients that sign in here. It is nil if none do.
+	Ledger *access.Ledger
 	// Homes says where the projects live. If it is nil, the routes about them say that nothing is stored.
 	Homes Homes
 	// Reload makes Dragoman read the configuration file again. When Dragoman uses its content, Reload
@@ -95,6 +97,7 @@ type API struct {
 	draftAPI
 	keyAPI
 	peopleAPI
+	grantAPI
 	secretAPI
 	projectAPI
 }
@@ -134,6 +137,7 @@ func New(o Options) *API {
 	}
 	h := house{project: p, access: o.Access, desk: o.Desk, roster: o.Roster, safe: o.Safe}
 	a.keyAPI, a.peopleAPI, a.secretAPI = keyAPI{h}, peopleAPI{h, linkBase(&o)}, secretAPI{h}
+	a.grantAPI = grantAPI{h, o.Ledger}
 	a.projectAPI = projectAPI{house: h, door: &a.door, homes: o.Homes, inUse: a.inUse, file: o.Config}
 	a.door.names = a.projectNames
 	a.serverAPI = serverAPI{project: p, access: o.Access, config: o.Config, report: a.Report, logs: a.Logs}

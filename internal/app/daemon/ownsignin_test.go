@@ -3,8 +3,12 @@
 package daemon
 
 import (
+	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 )
 
 // TestOwnSignIn lets two people sign two clients in: each client acts for its own person, refreshes, and is
@@ -82,5 +86,58 @@ func TestOwnSignInOnLoopback(t *testing.T) {
 	}
 	if got := r.modern("/mcp", "1", "tools/list", "", "").status; got != 401 {
 		t.Errorf("without a token: %d", got)
+	}
+}
+
+// TestGrantsOverTheAPI lets people see and end what they have allowed, and an admin what all have.
+func TestGrantsOverTheAPI(t *testing.T) {
+	t.Parallel()
+	o := serveOwn(t)
+	eve := invites(t, rosterAt(t, deskAt(t, o.database)), "eve", identity.Admin)
+	eve.enters(o.rig)
+	web, local := o.client(issuer, claude, claudeBack), o.registers(`{"client_name":"Local","redirect_uris":["http://localhost/x"]}`)
+	web.signsIn(o.ada)
+	local.signsIn(o.bob)
+	ask := func(p *invited, method, path string) (status int, ids, people []string) {
+		t.Helper()
+		a := o.do(t.Context(), method, path, nil, append(p.header, "Sec-Fetch-Site", "same-origin", "Origin", issuer)...)
+		var out struct {
+			Grants []struct{ ID, Client, Person, Resource string }
+		}
+		if err := json.Unmarshal([]byte(a.body), &out); err != nil {
+			t.Errorf("%s %s: %d %s", method, path, a.status, a.body)
+		}
+		for _, g := range out.Grants {
+			if g.Resource != "/mcp" {
+				t.Errorf("%+v", g)
+			}
+			ids, people = append(ids, g.ID), append(people, g.Person)
+		}
+		return a.status, ids, people
+	}
+	_, adas, people := ask(o.adaIs, "GET", "/api/v1/grants")
+	if len(adas) != 1 || people[0] != "ada" {
+		t.Fatalf("ada sees %v of %v", adas, people)
+	}
+	_, all, people := ask(eve, "GET", "/api/v1/grants")
+	if len(all) != 2 || !slices.Contains(people, "ada") || !slices.Contains(people, "bob") {
+		t.Fatalf("the admin sees %v of %v", all, people)
+	}
+	for _, id := range all {
+		if id == adas[0] {
+			continue
+		}
+		if status, _, _ := ask(o.adaIs, "DELETE", "/api/v1/grants/"+id); status != 404 {
+			t.Errorf("ada ends bob's grant: %d", status)
+		}
+	}
+	if status, _, _ := ask(o.adaIs, "DELETE", "/api/v1/grants?client="+local.id); status != 403 {
+		t.Errorf("ada removes a client: %d", status)
+	}
+	if status, _, _ := ask(o.adaIs, "DELETE", "/api/v1/grants/"+adas[0]); status != 200 || web.enters(web.access, "/mcp") != 401 || local.enters(local.access, "/mcp") != 200 {
+		t.Errorf("ada ends her own: %d", status)
+	}
+	if status, _, _ := ask(eve, "DELETE", "/api/v1/grants?client="+local.id); status != 200 || local.refreshes(local.refreshToken) != "invalid_client" {
+		t.Errorf("the admin removes a client: %d", status)
 	}
 }
