@@ -60,11 +60,13 @@ var table = []Entry{
 	{"codex_question_declined", "declined a question of Codex that belongs to no call", "Codex asked a question, but nothing says which client it is for, so we declined it."},
 	{"codex_question_dropped", "discarded a question of Codex: an open question has the same id", "A Codex app-server asked a question with the id of one that is still open. We dropped the new one."},
 
+	// Our own authorization server.
+	{"grant_replayed", "a code or a refresh token was used again, so what came of it was revoked", "A client has sent a code or a refresh token that had been used already, so somebody else may have it. What came of it was revoked, and the `client` has to sign in again."},
+	{"signin_unstored", "the authorization server cannot use the database", "Nobody can sign a client in, because the database can't be used, for the `cause`."},
+
 	// Issuers of access tokens.
 	{"issuer_keys_missing", "the keys of an issuer cannot be fetched", "The keys with which the tokens of the `issuer` are checked can't be fetched, for the `cause`. The last ones serve for a day."},
 	{"issuer_keys_found", "the keys of an issuer can be fetched again", "They can be fetched again."},
-	{"grant_replayed", "a code or a refresh token was used again, so what came of it was revoked", "A client has sent a code or a refresh token that had been used already, so somebody else may have it. What came of it was revoked, and the `client` has to sign in again."},
-	{"signin_unstored", "the authorization server cannot use the database", "Nobody can sign a client in, because the database can't be used, for the `cause`."},
 	{"issuer_silent", "an issuer cannot be asked about tokens", "The `issuer` can't be asked about an opaque token, for the `cause`. Clients with such tokens get 503 meanwhile."},
 	{"login_failed", "nobody can sign in at the identity provider", "Somebody wanted to sign in to the console, and the `provider`, or what it answered, couldn't be used, for the `cause`."},
 	{"issuer_answers", "an issuer can be asked about tokens again", "It answers again."},
