@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 
@@ -77,7 +78,37 @@ func extended(caps []byte) bool {
 // Authorizes reports whether an extension concerns only Dragoman and one of its peers: clients
 // authorize themselves to Dragoman, and Dragoman to servers.
 func Authorizes(extension string) bool {
-	return extension == "io.modelcontextprotocol/oauth-client-credentials" || extension == "io.modelcontextprotocol/enterprise-managed-authorization"
+	return extension == ExtensionClientCredentials || extension == ExtensionEnterprise || strings.HasPrefix(extension, "io.modelcontextprotocol/auth/")
+}
+
+// The extensions by which a client says that it authorizes itself without a person at each server.
+const (
+	ExtensionClientCredentials = "io.modelcontextprotocol/oauth-client-credentials"
+	ExtensionEnterprise        = "io.modelcontextprotocol/enterprise-managed-authorization"
+)
+
+// ForHop returns the capabilities that Dragoman declares to one server: those in caps without the extensions
+// that concern a client and Dragoman, and with ours, which concerns Dragoman and this server. caps may be nil, and
+// ours "".
+func ForHop(caps []byte, ours string) []byte {
+	// Each such name contains auth, if it has no escapes, and hardly any client declares one.
+	if ours == "" && !bytes.Contains(caps, []byte("auth")) && bytes.IndexByte(caps, '\\') < 0 {
+		return caps
+	}
+	if len(caps) == 0 {
+		caps = []byte("{}")
+	}
+	var set []jsonrpc.Field
+	if ours != "" {
+		set = []jsonrpc.Field{{Key: ours, Value: []byte("{}")}}
+	}
+	var e jsonrpc.Edits
+	if all := jsonrpc.Find(caps, jsonrpc.Whole(caps), "extensions"); jsonrpc.KindOf(caps, all) == '{' {
+		e.Object(WhyCapabilities, caps, all, func(key []byte) bool { return Authorizes(string(key)) }, set...)
+	} else if ours != "" {
+		e.Object(WhyCapabilities, caps, jsonrpc.Whole(caps), nil, jsonrpc.Field{Key: "extensions", Value: jsonrpc.ObjectOf(set[0])})
+	}
+	return jsonrpc.Splice(nil, caps, &e)
 }
 
 // The canonical form is part of the keys of sessions and lists, so the vendors' extensions in it are

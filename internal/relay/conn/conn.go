@@ -35,6 +35,9 @@ type Options struct {
 	// Info is an Implementation object and Capabilities is a ClientCapabilities object. They describe
 	// Dragoman, or the client for which Dragoman connects. Nil Capabilities mean no capabilities.
 	Info, Capabilities []byte
+	// Extension is the extension with which Dragoman authorizes itself to this server; "" for none. Those
+	// with which clients authorize themselves to Dragoman end here.
+	Extension string
 
 	// Notice gets notifications that do not belong to a call. The parameter only is the one
 	// conversation that the notification may belong to, or 0 if it may belong to any conversation.
@@ -233,7 +236,7 @@ func (c *Conn) exchange(ctx context.Context, opened *handshake.Outcome, a *mcp.A
 
 	rev := opened.Revision
 	stamp, out := &f.stamp, &f.out
-	*stamp = dialect.Stamp{ID: jsonrpc.IntID(n), Info: a.Client.Info, Capabilities: a.Capabilities(), Level: a.Level}
+	*stamp = dialect.Stamp{ID: jsonrpc.IntID(n), Info: a.Client.Info, Capabilities: mcp.ForHop(a.Capabilities(), c.opts.Extension), Level: a.Level}
 	if !a.Token.IsZero() {
 		stamp.Token = []byte(stamp.ID)
 	}

@@ -3,6 +3,7 @@ package conn
 import (
 	"context"
 
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/relay/handshake"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
@@ -37,6 +38,7 @@ func (c *Conn) open(ctx context.Context, l handshake.Link, offer handshake.Offer
 	if offer.Capabilities == nil {
 		offer.Capabilities = c.opts.Capabilities
 	}
+	offer.Capabilities = mcp.ForHop(offer.Capabilities, c.opts.Extension)
 	out, err := handshake.Open(ctx, l, offer)
 	if err != nil {
 		_ = c.Close(err)

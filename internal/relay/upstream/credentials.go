@@ -44,6 +44,19 @@ type Nonces interface {
 	Nonce(scope, url, nonce string)
 }
 
+// Extended are Credentials that Dragoman gets by an extension of MCP, which it declares to the server.
+type Extended interface {
+	Extension() string // "" for none
+}
+
+// extension returns the extension to declare to the server, or "".
+func (c *core) extension() string {
+	if x, ok := c.spec.Credentials.(Extended); ok {
+		return x.Extension()
+	}
+	return ""
+}
+
 // scopeOf returns the credential scope of a client. Clients without their own credentials share the
 // scope "".
 func (c *core) scopeOf(f *mcp.ClientInfo) string {

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -490,5 +491,62 @@ func TestRenewalOutlivesTheFirstCaller(t *testing.T) {
 	_, mark, _ = s.Sign(t.Context(), "POST", "http://h/")
 	if again, err := s.Refused(t.Context(), mark, nil); again || !errors.Is(err, errStopped) {
 		t.Error("a server that has ended asks nobody:", again, err)
+	}
+}
+
+// extended are a purse that belongs to an extension.
+type extended struct {
+	purse
+	name string
+}
+
+func (x *extended) Extension() string { return x.name }
+
+// TestTA47AuthorizationEndsAtEachHop has clients that declare authorization extensions, also escaped, beside those of a
+// vendor. The first don't reach any server, in whatever way; ours reaches the server that it is for, and no other.
+func TestTA47AuthorizationEndsAtEachHop(t *testing.T) {
+	const caps = `{"sampling":{},"extensions":{"io.modelcontextprotocol/oauth-client-credentials":{},"io.modelcontextprotocol/enterprise-managed-\u0061uthorization":{},` +
+		`"io.modelcontextprotocol/auth/dpop":{"a":1},"vendor.example/x":{"y":1}}}`
+	const ours, theirs = `"io.modelcontextprotocol/oauth-client-credentials":{}`, `"vendor.example/x":{"y":1}`
+	for _, rev := range []mcp.Revision{mcp.R20251125, mcp.Latest} {
+		for _, alone := range []bool{false, true} {
+			for _, extension := range []string{"", mcp.ExtensionClientCredentials} {
+				overEachTransport(t, func(t *testing.T, b *bouncer, spec Spec) {
+					var mu sync.Mutex
+					var declared []string
+					inner := b.inner
+					b.inner = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+						body, _ := io.ReadAll(r.Body)
+						if bytes.Contains(body, []byte(`apabilities":{`)) {
+							mu.Lock()
+							declared = append(declared, string(body))
+							mu.Unlock()
+						}
+						r.Body = io.NopCloser(bytes.NewReader(body))
+						inner.ServeHTTP(w, r)
+					})
+					spec.Credentials, spec.OneClient = &extended{name: extension}, alone
+					u := New(spec, Options{})
+					defer u.Close(t.Context())
+					if _, err := call(t, u, info(rev, "ann", caps, 1), mcp.MethodCallTool, `{"name":"x"}`); err != nil {
+						t.Fatal(err)
+					}
+					mu.Lock()
+					defer mu.Unlock()
+					seen := 0
+					for _, body := range declared {
+						if strings.Contains(body, "managed-") || strings.Contains(body, "auth/dpop") || strings.Contains(body, ours) != (extension != "") {
+							t.Errorf("the server got %s", body)
+						}
+						if strings.Contains(body, theirs) {
+							seen++
+						}
+					}
+					if seen == 0 {
+						t.Errorf("the vendor's extension was lost: %q", declared)
+					}
+				})
+			}
+		}
 	}
 }

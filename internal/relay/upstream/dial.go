@@ -318,7 +318,7 @@ func (d *dialer) connOptions(t target, s *session) conn.Options {
 	facts := d.facts()
 	o := conn.Options{
 		Name: d.spec.Name, Given: facts.Given, Credentials: facts.Credentials, Clean: facts.Clean,
-		Info: d.opts.Info, Capabilities: d.capabilities(t.client),
+		Info: d.opts.Info, Capabilities: d.capabilities(t.client), Extension: d.extension(),
 		Times:  func() (idle, hard time.Duration) { t := d.times.Load(); return t.Idle, t.Hard },
 		Log:    d.opts.Log,
 		Notice: func(m *jsonrpc.Message, only uint64) { d.hub.deliverNotification(t.pool, s, m, only) },

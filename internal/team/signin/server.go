@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/team/signin/oauth"
 	"github.com/dragoman-mcp/dragoman/internal/team/store"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
@@ -47,6 +48,17 @@ func (d *Desk) Server(project, name, url string, settings Settings) (*Server, er
 
 // Person reports whether a person can sign in. Otherwise the server's tokens come from elsewhere; see How.
 func (s *Server) Person() bool { return s.service == nil }
+
+// Extension implements upstream.Extended.
+func (s *Server) Extension() string {
+	switch s.settings.How {
+	case ClientOnly:
+		return mcp.ExtensionClientCredentials
+	case Enterprise:
+		return mcp.ExtensionEnterprise
+	}
+	return ""
+}
 
 // Close lets the Desk forget the server.
 func (s *Server) Close() {

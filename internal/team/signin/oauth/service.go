@@ -12,13 +12,6 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/base/secret"
 )
 
-// The authorization extensions that a client uses and declares in its capabilities to the server, and to
-// nobody else.
-const (
-	ExtensionCredentials = "io.modelcontextprotocol/oauth-client-credentials"
-	ExtensionEnterprise  = "io.modelcontextprotocol/enterprise-managed-authorization"
-)
-
 // Enterprise gets a token for a person who has signed in to their organisation's identity provider, without
 // asking them again: the provider exchanges their ID token for an assertion that is good at this issuer alone
 // (ID-JAG), and the issuer takes that as a grant (the extension Enterprise-Managed Authorization, §4 and §5). idp
