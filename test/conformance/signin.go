@@ -29,6 +29,10 @@ const theirTool = "test-tool"
 // theirDocument is the client document that auth/basic-cimd expects. Nobody can fetch it.
 const theirDocument = "https://conformance-test.local/client-metadata.json"
 
+// signInWithin is how long the client waits for tools. In some scenarios they must not come, and all of a leg
+// share one limit.
+const signInWithin = 15 * time.Second
+
 // signInMode runs as the client under test in the scenarios auth/*. It gives `dragoman run URL` a home
 // of its own, with the settings that belong to the scenario and a scripted browser, connects a plain
 // client to it, and lists and calls. The suite's servers watch how Dragoman signs in.
@@ -38,7 +42,7 @@ func signInMode(args []string) int {
 	if fs.Parse(args) != nil || fs.NArg() != 1 || *dragoman == "" {
 		return exitUsage
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), scenarioWithin-3*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), signInWithin)
 	defer cancel()
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
