@@ -47,8 +47,8 @@ type Flow struct {
 
 // Begin begins a sign-in, or joins the one that is under way, in whichever process that was begun. It returns when
 // the link is known. With browser, this process opens a browser for it, unless another one has done so already or has
-// yet to finish one before. If somebody has signed in since the server refused them last, the flow has ended
-// already, and has no link.
+// yet to finish one before. If there's a credential that the server hasn't refused, the flow has ended already, and
+// has no link.
 func (s *Server) Begin(ctx context.Context, of store.SignIn, browser bool) (*Flow, error) {
 	if !s.Person() {
 		return nil, &Problem{Says: "nobody signs in at server " + quote(s.name) + ", because its tokens come from elsewhere", Next: "see `how` in `signIn`"}
@@ -58,6 +58,10 @@ func (s *Server) Begin(ctx context.Context, of store.SignIn, browser bool) (*Flo
 		close(f.done)
 		return f, nil
 	}
+	return s.begin(ctx, of, browser)
+}
+
+func (s *Server) begin(ctx context.Context, of store.SignIn, browser bool) (*Flow, error) {
 	f, err := s.d.join(s, of)
 	if err != nil {
 		return nil, err

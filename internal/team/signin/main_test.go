@@ -247,7 +247,7 @@ func (r *rig) call(ctx context.Context, scope string) (int, error) {
 // signIn signs somebody in, with a browser that is opened at once.
 func (r *rig) signIn(t *testing.T, to *strict, of store.SignIn, who string) {
 	t.Helper()
-	f, err := r.s.Begin(t.Context(), of, false)
+	f, err := r.s.begin(t.Context(), of, false)
 	if err != nil {
 		t.Fatal(err)
 	}

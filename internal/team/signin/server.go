@@ -99,7 +99,8 @@ func (s *Server) Scope(who *identity.Principal) string {
 	return of.Subject
 }
 
-// settled reports whether the server has refused somebody, and they have signed in since.
+// settled reports whether somebody has a credential that the server hasn't refused. They may have signed in while a
+// call of theirs was on its way without one.
 func (s *Server) settled(ctx context.Context, of store.SignIn) bool {
 	safe := s.d.safe.Load()
 	if safe == nil {
@@ -112,7 +113,7 @@ func (s *Server) settled(ctx context.Context, of store.SignIn) bool {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.lacks && t.generation > a.lacking
+	return !a.lacks || t.generation > a.lacking
 }
 
 // subject returns whose credential a scope has, or "" for none.

@@ -206,7 +206,7 @@ func TestTA32ReadsAgain(t *testing.T) {
 func TestTA34StateOnce(t *testing.T) {
 	to := newStrict(t)
 	r := newRig(t, file(t), to, Settings{}, nil)
-	f, err := r.s.Begin(t.Context(), r.s.Of(nil), false)
+	f, err := r.s.begin(t.Context(), r.s.Of(nil), false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -273,7 +273,7 @@ func TestTA34StateOnce(t *testing.T) {
 		t.Error("a state counts twice")
 	}
 	// Ten minutes.
-	if f, err = r.s.Begin(t.Context(), r.s.Of(nil), false); err != nil {
+	if f, err = r.s.begin(t.Context(), r.s.Of(nil), false); err != nil {
 		t.Fatal(err)
 	}
 	if d := time.Until(f.Until()); d > 10*time.Minute || d < 9*time.Minute {
@@ -310,7 +310,7 @@ func TestTA34RefusedAnswers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			to := newStrict(t)
 			r := newRig(t, file(t), to, Settings{}, nil)
-			f, err := r.s.Begin(t.Context(), r.s.Of(nil), false)
+			f, err := r.s.begin(t.Context(), r.s.Of(nil), false)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -323,7 +323,7 @@ func TestTA34RefusedAnswers(t *testing.T) {
 			if finishErr == nil || err == nil || !strings.Contains(fmt.Sprint(finishErr), c.want) || c.shut != "" && strings.Contains(err.Error(), c.shut) || to.counted("authorization_code") != 0 {
 				t.Errorf("%v, then %v", finishErr, err)
 			}
-			if f2, err := r.s.Begin(t.Context(), r.s.Of(nil), false); err != nil || f2.Link() == f.Link() {
+			if f2, err := r.s.begin(t.Context(), r.s.Of(nil), false); err != nil || f2.Link() == f.Link() {
 				t.Errorf("the next sign-in: %v", err)
 			}
 		})
@@ -414,6 +414,10 @@ func TestTA38OnePersonOneCredential(t *testing.T) {
 	if n := to.counted("call"); n != 75 {
 		t.Errorf("%d calls", n)
 	}
+	// A call that had gone without Ada's credential, just before she had one, asks her for nothing.
+	if f, err := r.s.Begin(t.Context(), r.s.Of(ada), false); err != nil || f.Link() != "" {
+		t.Errorf("Ada has signed in, and shall open %q: %v", f.Link(), err)
+	}
 	// One for all, where somebody says so.
 	common := newRig(t, file(t), to, Settings{Per: "shared"}, func(o *Options) { o.Alone = false })
 	for _, who := range all {
@@ -487,7 +491,7 @@ func TestTA46FiveProcesses(t *testing.T) {
 func TestTA46OtherStore(t *testing.T) {
 	to := newStrict(t)
 	mine, theirs := newRig(t, file(t), to, Settings{}, nil), newRig(t, file(t), to, Settings{}, nil)
-	f, err := theirs.s.Begin(t.Context(), theirs.s.Of(nil), false)
+	f, err := theirs.s.begin(t.Context(), theirs.s.Of(nil), false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -52,7 +52,7 @@ func TestWays(t *testing.T) {
 			to := newStrict(t)
 			to.device = true
 			r := newRig(t, file(t), to, Settings{}, nil)
-			f, err := r.s.Begin(t.Context(), r.s.Of(nil), false)
+			f, err := r.s.begin(t.Context(), r.s.Of(nil), false)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -70,7 +70,7 @@ func TestWays(t *testing.T) {
 func TestDeviceNeedsAnIssuer(t *testing.T) {
 	to := newStrict(t)
 	r := newRig(t, file(t), to, Settings{}, nil)
-	f, err := r.s.Begin(t.Context(), r.s.Of(nil), false)
+	f, err := r.s.begin(t.Context(), r.s.Of(nil), false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,11 +106,11 @@ func TestTabsComeOneByOne(t *testing.T) {
 	}
 	// Whoever goes away keeps the others waiting for two minutes only.
 	safe := r.safe.Load()
-	if _, err := r.s.Begin(t.Context(), r.s.Of(nil), true); err != nil {
+	if _, err := r.s.begin(t.Context(), r.s.Of(nil), true); err != nil {
 		t.Fatal(err)
 	}
 	<-r.tabs
-	f, err := r.s.Begin(t.Context(), store.SignIn{Project: "default", Server: r.s.id, Subject: "p:late"}, false)
+	f, err := r.s.begin(t.Context(), store.SignIn{Project: "default", Server: r.s.id, Subject: "p:late"}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,12 +150,12 @@ func TestPortOfAnother(t *testing.T) {
 	other.Listener = l
 	other.Start()
 	defer other.Close()
-	f, err := r.s.Begin(t.Context(), r.s.Of(nil), false)
+	f, err := r.s.begin(t.Context(), r.s.Of(nil), false)
 	if err != nil || f.Port() == c.Port || to.counted("register") != 2 {
 		t.Errorf("the port is %d, after %d: %v", f.Port(), c.Port, err)
 	}
 	fixed := newRig(t, file(t), to, Settings{Callback: "http://localhost:" + fmt.Sprint(c.Port) + "/back"}, nil)
-	_, err = fixed.s.Begin(t.Context(), fixed.s.Of(nil), false)
+	_, err = fixed.s.begin(t.Context(), fixed.s.Of(nil), false)
 	says, next := explain(err)
 	if !strings.Contains(says, fmt.Sprint(c.Port)) || !strings.Contains(next, "callback") {
 		t.Errorf("people are told %q, %q", says, next)
@@ -221,11 +221,11 @@ func TestSilentIssuer(t *testing.T) {
 	to.silent, other.silent = true, true
 	p := file(t)
 	a, b := newRig(t, p, to, Settings{}, nil), newRig(t, p, other, Settings{}, nil)
-	f, err := a.s.Begin(t.Context(), a.s.Of(nil), false)
+	f, err := a.s.begin(t.Context(), a.s.Of(nil), false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := b.s.Begin(t.Context(), b.s.Of(nil), false)
+	g, err := b.s.begin(t.Context(), b.s.Of(nil), false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -262,7 +262,7 @@ func TestTA30OtherIssuer(t *testing.T) {
 	next.mu.Unlock()
 	_, err := r.call(t.Context(), "")
 	needed(t, err)
-	f, err := r.s.Begin(t.Context(), r.s.Of(nil), false)
+	f, err := r.s.begin(t.Context(), r.s.Of(nil), false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -278,7 +278,7 @@ func TestTA30OtherIssuer(t *testing.T) {
 	}
 	// A client that somebody has registered at the old issuer isn't shown to the new one.
 	fixed := newRig(t, p, to, Settings{ClientID: old.client.ID}, nil)
-	if _, err := fixed.s.Begin(t.Context(), store.SignIn{Project: "default", Server: fixed.s.id, Subject: "p:bob"}, false); err == nil || !strings.Contains(err.Error(), to.URL) {
+	if _, err := fixed.s.begin(t.Context(), store.SignIn{Project: "default", Server: fixed.s.id, Subject: "p:bob"}, false); err == nil || !strings.Contains(err.Error(), to.URL) {
 		t.Errorf("a client of the old issuer: %v", err)
 	}
 }
