@@ -127,7 +127,7 @@ func brokenServers(t *testing.T) []brokenServer {
 		// The case "port in use" needs no server, so it is at the end of TestCommonestFailures. The
 		// following cases are not among the ten commonest failures.
 		{"sign-in", `url: "` + web(answer(401, "text/plain", "", "WWW-Authenticate", `Bearer resource_metadata="http://127.0.0.1/.well-known/oauth-protected-resource"`), plain) + `/mcp"`,
-			"", "resource_metadata", failure.NeedsSignIn},
+			"signIn: {how: headers}", "resource_metadata", failure.NeedsSignIn},
 		{"redirect", `url: "` + web(answer(302, "text/html", "", "Location", "https://id.example/login?state=s3cr3t"), plain) + `/mcp"`, "", "https://id.example/login", failure.Redirected},
 		{"http-on-https", `url: "` + strings.Replace(secure, "https", "http", 1) + `/mcp"`, "", "Client sent an HTTP request to an HTTPS server.", failure.WrongScheme},
 		{"https-on-http", `url: "` + strings.Replace(web(http.NotFound, plain), "http", "https", 1) + `/mcp"`, "", "", failure.WrongScheme},

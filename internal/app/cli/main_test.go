@@ -32,7 +32,15 @@ var update = flag.Bool("update", false, "write the generated files")
 
 type leakChecked struct{ m *testing.M }
 
-func (l leakChecked) Run() int { return leaktest.Run(l.m) }
+func (l leakChecked) Run() int {
+	if dataHome != "" {
+		defer func() { _ = os.RemoveAll(dataHome) }()
+	}
+	return leaktest.Run(l.m)
+}
+
+// dataHome is where the tests of this process have a database, if one of them makes it.
+var dataHome string
 
 // programs are the programs that the test binary can act as, by name. The scripts start them.
 var programs = map[string]func(){
@@ -42,9 +50,10 @@ var programs = map[string]func(){
 }
 
 func TestMain(m *testing.M) {
-	// No test may open the database of whoever runs it. Nobody creates this folder.
+	// No test may open the database of whoever runs it, or one of other tests.
 	if os.Getenv("XDG_DATA_HOME") == "" {
-		_ = os.Setenv("XDG_DATA_HOME", filepath.Join(os.TempDir(), "dragoman-test-has-no-data"))
+		dataHome = filepath.Join(os.TempDir(), "dragoman-test-data-"+strconv.Itoa(os.Getpid()))
+		_ = os.Setenv("XDG_DATA_HOME", dataHome)
 	}
 	testscript.Main(leakChecked{m}, programs)
 }

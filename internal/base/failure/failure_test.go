@@ -127,7 +127,7 @@ func TestOf(t *testing.T) {
 			sentence: `server "gh" redirects to a sign-in page: https://id.example/login`, action: "send a token with --header 'Authorization: Bearer …'"},
 		{facts: at(401, func(f *Facts) { f.Challenge = `Bearer resource_metadata="https://h.example/.well-known/x"` }), class: NeedsSignIn,
 			sentence: `server "gh" wants you to sign in (HTTP 401)`,
-			action:   "run `dragoman login URL`, with the URL of the server"},
+			action:   "run `dragoman login URL`, with the URL of the server, or send a token with --header 'Authorization: Bearer …'"},
 		{facts: at(401, func(f *Facts) {
 			f.Challenge, f.Credentials = `Bearer resource_metadata="https://h.example/.well-known/x"`, true
 		}), class: Unauthorized,

@@ -201,6 +201,7 @@ func (f *Facts) sentence(err error, best string) saying {
 		if f.Server != "" && !f.Given {
 			s.action = "run `dragoman login " + f.Server + "`"
 		}
+		s.action += ", or send a token with " + f.add("--header 'Authorization: Bearer …'", "headers: {Authorization: 'Bearer …'}")
 		return s
 	case Unauthorized:
 		return f.unauthorized(best)
