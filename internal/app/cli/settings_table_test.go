@@ -22,7 +22,7 @@ import (
 // settings returns the table: one row for each key of package config.
 func settings() map[string]setting {
 	all := map[string]setting{}
-	for _, rows := range []map[string]setting{serveSettings(), accessSettings(), limitSettings(), entrySettings(), serverSettings(), dialectSettings(), projectSettings()} {
+	for _, rows := range []map[string]setting{serveSettings(), accessSettings(), limitSettings(), entrySettings(), serverSettings(), signInSettings(), dialectSettings(), projectSettings()} {
 		for key, row := range rows {
 			all[key] = row
 		}
@@ -555,10 +555,6 @@ func serverSettings() map[string]setting {
 				}
 				s.wants(s.call("echo", "{}"), `"content"`)
 			},
-		},
-		"dragoman.servers.NAME.signIn": {
-			whole: `{mcpServers: {a: {url: "@WEB@/mcp"}}, dragoman: {listen: "127.0.0.1:0", servers: {a: {signIn: {how: browser}}}}}`,
-			fails: `"browser" is not a valid value`,
 		},
 		"dragoman.servers.NAME.ping": {own: `ping: 5s`, effect: func(s *stage) {
 			s.call("echo", "{}")

@@ -214,12 +214,18 @@ func play(t *testing.T, row setting) {
 	if err := os.WriteFile(filepath.Join(dir, "secrets"), []byte("PEER_SECRET=from the file\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.WriteFile(filepath.Join(dir, "token.jwt"), []byte("ey.from.the-file\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	text := row.whole
 	if text == "" {
 		text = `{mcpServers: {a: {command: settings-peer, env: {PEER_NOTES: "` + s.notes + `", PATH: "${PATH}", ` + row.env + `}, ` + row.entry + `}}, ` +
 			`dragoman: {listen: "127.0.0.1:0", servers: {a: {` + row.own + `}}, ` + row.ours + `}}`
 	}
 	text = strings.NewReplacer("@WEB@", s.web.URL, "@TLS@", secure.URL, "@IDP@", s.idp.URL, "@NOTES@", s.notes).Replace(text)
+	if strings.Contains(text, "@OAUTH@") {
+		text = strings.ReplaceAll(text, "@OAUTH@", oauthWeb(t))
+	}
 	file := filepath.Join(dir, "dragoman.yaml")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)

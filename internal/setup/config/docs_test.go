@@ -58,7 +58,7 @@ func TestTheDocumentTellsTheDefaults(t *testing.T) {
 // keys from the error message that lists them.
 func TestTheDocumentNamesEveryKey(t *testing.T) {
 	doc, _ := examples(t)
-	for _, path := range []string{"", "server", "server.instructions", "revisions", "names", "limits", "log", "servers.a", "servers.a.expose"} {
+	for _, path := range []string{"", "server", "server.instructions", "revisions", "names", "limits", "log", "servers.a", "servers.a.signIn", "servers.a.expose"} {
 		text := "zzzzzzzzzz: 1"
 		if path != "" {
 			parts := strings.Split(path, ".")

@@ -20,7 +20,7 @@ dragoman:
   log: {}
   telemetry: {traces: {headers: {}}}
   dialects: {NAME: {detect: {}, open: {}, tools: {}, errors: {}}}
-  servers: {NAME: {expose: {tools: {}, prompts: {}, resources: {}}}}
+  servers: {NAME: {signIn: {params: {}}, expose: {tools: {}, prompts: {}, resources: {}}}}
   projects: {NAME: {}}
 `
 
