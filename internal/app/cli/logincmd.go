@@ -259,7 +259,7 @@ func (c *signInCommand) login(cmd *cobra.Command, args []string) error {
 	c.status.End()
 	var late timeoutError
 	switch {
-	case err != nil && errors.As(context.Cause(ctx), &late):
+	case err != nil && errors.As(context.Cause(ctx), &late) && failureIn(err) == nil:
 		return late
 	case unreachable(err):
 		return withCode{err, exitUnreachable}

@@ -5,6 +5,7 @@ package cli
 import (
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -239,6 +240,20 @@ func TestLoginFails(t *testing.T) {
 	closed.Close()
 	open := httptest.NewServer(http.NotFoundHandler())
 	defer open.Close()
+	challenge := func(metadata string) *httptest.Server {
+		web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/mcp" {
+				w.Header().Set("Content-Type", "text/html")
+				_, _ = io.WriteString(w, "<!doctype html><title>Sign in</title>")
+				return
+			}
+			w.Header().Set("WWW-Authenticate", `Bearer resource_metadata="`+strings.ReplaceAll(metadata, "SELF", "http://"+r.Host)+`"`)
+			w.WriteHeader(http.StatusUnauthorized)
+		}))
+		t.Cleanup(web.Close)
+		return web
+	}
+	page, near := challenge("SELF/metadata"), challenge("http://169.254.169.254/metadata")
 	for name, c := range map[string]struct {
 		profile, url string
 		code         int
@@ -254,6 +269,8 @@ func TestLoginFails(t *testing.T) {
 		"nothing listens":    {url: closed.URL + "/mcp", code: exitUnreachable, says: "nothing listens"},
 		"no MCP":             {url: open.URL + "/mcp", code: 1, says: "no MCP endpoint"},
 		"no name":            {url: "gh", code: exitUsage, says: "no configuration file"},
+		"a page of HTML":     {url: page.URL + "/mcp", code: 1, says: "web page and not JSON"},
+		"nearer":             {url: near.URL + "/mcp", code: 1, says: "169.254.169.254"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			address := c.url
@@ -266,4 +283,54 @@ func TestLoginFails(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestLoginRefused refuses at the issuer, and takes the port away to which the browser would come back.
+func TestLoginRefused(t *testing.T) {
+	p := newVisitor(t)
+	_, address := secured(t, "ok", "consent=page")
+	code, _, said := p.does(func() {
+		p.refuse(p.find(anyLink))
+	}, "login", address)
+	if code != exitFailure || !strings.Contains(said, "access_denied") || strings.Contains(said, "signed in to") {
+		t.Errorf("%d %s", code, said)
+	}
+	other, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	p.write("config.yaml", "mcpServers: {gh: {url: \""+address+"\"}}\ndragoman: {servers: {gh: {signIn: {callback: \"http://"+other.Addr().String()+"/callback\"}}}}\n")
+	code, _, said = p.does(nil, "login", "gh", "-c", filepath.Join(p.home, "config.yaml"))
+	if code != exitFailure || !strings.Contains(said, "another program listens") || !strings.Contains(said, "hint: ") {
+		t.Errorf("a port in use: %d %s", code, said)
+	}
+	code, _, said = p.does(nil, "login", address, "--timeout", "300ms")
+	if code != exitFailure || !strings.Contains(said, "nobody has signed in to 127.0.0.1") {
+		t.Errorf("nobody came: %d %s", code, said)
+	}
+}
+
+// refuse opens a link, and presses the button that refuses.
+func (p *visitor) refuse(link string) {
+	resp, err := http.Get(link)
+	if err != nil {
+		p.Error(err)
+		return
+	}
+	b, _ := io.ReadAll(resp.Body)
+	_ = resp.Body.Close()
+	id := regexp.MustCompile(`name=request value="([^"]+)"`).FindSubmatch(b)
+	action := regexp.MustCompile(`action="([^"]+)"`).FindSubmatch(b)
+	if id == nil || action == nil {
+		p.Errorf("no form in %s", b)
+		return
+	}
+	at, _ := url.Parse(link)
+	resp, err = http.PostForm("http://"+at.Host+string(action[1]), url.Values{"request": {string(id[1])}, "answer": {"refuse"}})
+	if err != nil {
+		p.Error(err)
+		return
+	}
+	_ = resp.Body.Close()
 }

@@ -45,6 +45,7 @@ var dataHome string
 // programs are the programs that the test binary can act as, by name. The scripts start them.
 var programs = map[string]func(){
 	"dragoman":        func() { leaktest.Exit(Main(fakeBackend())) },
+	"dragoman-daemon": func() { leaktest.Exit(Main(Daemon())) },
 	"dragoman-events": func() { leaktest.Exit(Main(eventsBackend())) },
 	"settings-peer":   func() { settingsPeer(); leaktest.Exit(0) },
 }

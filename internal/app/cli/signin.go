@@ -96,7 +96,15 @@ func (w *world) signIn(ctx context.Context, s *signin.Server, server string, of 
 		}
 		t.say(how, "  "+clean(f.Link()))
 	}
-	return w.awaitSignIn(ctx, t, f, !ways.device)
+	err = w.awaitSignIn(ctx, t, f, !ways.device)
+	var late timeoutError
+	if err != nil && errors.As(context.Cause(ctx), &late) {
+		return &failure.Failure{
+			Class: failure.NeedsSignIn, Server: server, Sentence: "nobody has signed in to " + server + " within " + late.after.String(),
+			Action: "run the command again and open the link, or allow more time with --timeout",
+		}
+	}
+	return err
 }
 
 // showCode begins the way with a code, and shows it.
