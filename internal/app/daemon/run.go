@@ -96,11 +96,13 @@ func Run(ctx context.Context, o RunOptions) error {
 	}
 	budget := transport.NewBudget(runtime.InFlight(config.Default().Limits.InFlight, config.Default().Limits.Body))
 	b := runtime.NewBridge(o.Events, budget)
-	b.OneClient, b.Keys = o.Listen == "", bridge.NewKeys(taskKey(o.KeyFolders, o.Log))
+	key := taskKey(o.KeyFolders, o.Log)
+	b.OneClient, b.Keys = o.Listen == "", bridge.NewKeys(key)
 	defer b.Close()
 	host := o.Gate.Single(b, runtime.ForGateway(u), &gateway.ListenQuota{}, o.Server)
 	if o.Desk != nil {
 		defer o.Desk.serve(ctx, host, u, o.Version)()
+		runtime.KeepHello(host, o.Server, listFolder(o.KeyFolders, o.Log), key, o.Log)
 	}
 	clients := &downstream.Endpoint{Handler: host, Events: o.Events, Log: o.Log, Budget: budget, Traces: traces.Tracer().For(event.DefaultProject)}
 	if o.Listen == "" {

@@ -220,6 +220,12 @@ func (s signer) CanSignIn(server string) bool {
 	return x != nil && x.Person()
 }
 
+// SignedIn implements gateway.Signer.
+func (s signer) SignedIn(who *identity.Principal, server string) bool {
+	x, _ := s.all.at(s.project, server)
+	return x != nil && s.all.desk.Has(x.Of(who))
+}
+
 // SignIn implements gateway.Signer. The local user gets the issuer's link, and everybody else one of ours, which verifies
 // who opens it; see connectPage. What all share is an operator's business.
 func (s signer) SignIn(ctx context.Context, who *identity.Principal, server string) (*gateway.SigningIn, error) {

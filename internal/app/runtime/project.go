@@ -361,6 +361,9 @@ func (p *Project) planLocked(s *config.Snapshot, order []*server, enabled []conf
 		}
 		h := p.runtime.opts.Gate.Single(p.bridge, x, &p.listens, enabled[i])
 		h.Project, h.Expose, h.Filter, h.SignIn = p.name, exposedOf(enabled[i]), p.filter, p.signIn
+		if x.shelf != nil {
+			h.Kept = x.shelf
+		}
 		p.singles[x.Name()] = h
 		moves = append(moves, move{m, h, []*server{x}})
 	}

@@ -1,17 +1,29 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"sync/atomic"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
+	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 	"github.com/dragoman-mcp/dragoman/internal/relay/gateway"
+	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
 
 // NewSignIn returns what asks people to sign in to servers.
 func NewSignIn(by gateway.Signer, version string) *gateway.SignIn {
 	return &gateway.SignIn{Signer: by, Info: info(version)}
+}
+
+// KeepHello makes a handler keep what its server says of itself, in a folder, for the next process. key is for the
+// names of the files; see Options.TaskKey.
+func KeepHello(h *gateway.Single, c config.Server, folder string, key []byte, log *slog.Logger) {
+	if c.Fingerprint = cmp.Or(c.Fingerprint, c.URL); folder != "" {
+		h.Kept = (&listFiles{folder: folder, key: key, log: log}).shelf(event.DefaultProject, c)
+	}
 }
 
 // signers are what signs people in to the servers of a project, by the server's name. A server of default that
@@ -31,6 +43,12 @@ func (s *signers) of(server string) gateway.Signer {
 func (s *signers) CanSignIn(server string) bool {
 	by := s.of(server)
 	return by != nil && by.CanSignIn(server)
+}
+
+// SignedIn implements gateway.Signer.
+func (s *signers) SignedIn(who *identity.Principal, server string) bool {
+	by := s.of(server)
+	return by != nil && by.SignedIn(who, server)
 }
 
 // SignIn implements gateway.Signer.

@@ -62,6 +62,10 @@ type deskSigner struct{ *desk }
 
 func (d deskSigner) CanSignIn(string) bool { return true }
 
+func (d deskSigner) SignedIn(who *identity.Principal, server string) bool {
+	return d.signedIn(server, who)
+}
+
 func (d deskSigner) SignIn(_ context.Context, who *identity.Principal, server string) (*gateway.SigningIn, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -27,6 +27,9 @@ import (
 type Signer interface {
 	// CanSignIn reports whether people can sign in to a server. It must not block.
 	CanSignIn(server string) bool
+	// SignedIn reports whether a principal has a credential for a server, as far as this process knows. It must
+	// not block.
+	SignedIn(who *identity.Principal, server string) bool
 	// SignIn begins to sign a principal in to a server, or joins the sign-in that is under way for the same
 	// credentials. It doesn't wait for the person. If the principal has signed in meanwhile, Done is closed.
 	// The error says why nobody can be asked, and the client gets what it says as a failure.Source.
@@ -556,7 +559,7 @@ func (g *Single) greet(ctx context.Context, f *mcp.ClientInfo, began time.Time, 
 			}
 		}
 	}
-	h := g.known.get(g.Upstream.Scope(f))
+	h := g.known.get(g.Upstream.Scope(f), g.Kept)
 	if h == nil {
 		h = &mcp.ServerInfo{Info: g.SignIn.Info, Instructions: []byte(`""`)}
 	}
@@ -570,17 +573,39 @@ type knownHellos struct {
 	all map[string]*mcp.ServerInfo
 }
 
-func (k *knownHellos) get(scope string) *mcp.ServerInfo {
+// get returns what is known, from this process or, for the scope "", from an earlier one. kept may be nil.
+func (k *knownHellos) get(scope string, kept catalog.Keeper) *mcp.ServerInfo {
 	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.all[scope]
+	h := k.all[scope]
+	k.mu.Unlock()
+	if h != nil || scope != "" || kept == nil {
+		return h
+	}
+	items, read := kept.Recall(keptHello)
+	if read.IsZero() || len(items) != 1 {
+		return nil
+	}
+	v := jsonrpc.ValueOf(items[0])
+	return &mcp.ServerInfo{Info: v.Get("info").Raw(), Capabilities: v.Get("capabilities").Raw(), Instructions: v.Get("instructions").Raw()}
 }
 
-func (k *knownHellos) set(scope string, h *mcp.ServerInfo) {
+func (k *knownHellos) set(scope string, h *mcp.ServerInfo, kept catalog.Keeper) {
 	k.mu.Lock()
-	defer k.mu.Unlock()
 	k.all = put(k.all, scope, h)
+	k.mu.Unlock()
+	if scope != "" || kept == nil || h.Info == nil || h.Capabilities == nil {
+		return
+	}
+	out := append(append([]byte(`{"info":`), h.Info...), `,"capabilities":`...)
+	out = append(append(out, h.Capabilities...), `,"instructions":`...)
+	if h.Instructions == nil {
+		out = append(out, `""`...)
+	}
+	kept.Keep(keptHello, [][]byte{append(append(out, h.Instructions...), '}')}, time.Now())
 }
+
+// keptHello is the name under which server information is kept.
+const keptHello = "hello"
 
 // helloBefore returns server information, of an earlier handshake or made by us, for a client of a server that
 // can't say yet what it has. The client can't be told later, so it's told that there may be everything, and

@@ -32,6 +32,8 @@ type porter struct {
 
 func (p *porter) CanSignIn(string) bool { return true }
 
+func (p *porter) SignedIn(*identity.Principal, string) bool { return p.signedIn() }
+
 func (p *porter) SignIn(context.Context, *identity.Principal, string) (*SigningIn, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -388,6 +390,40 @@ func TestHandshakeWaitsBriefly(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// shelf is a catalog.Keeper in memory.
+type shelf map[string][][]byte
+
+func (s shelf) Recall(method string) ([][]byte, time.Time) {
+	if s[method] == nil {
+		return nil, time.Time{}
+	}
+	return s[method], time.Now()
+}
+
+func (s shelf) Keep(method string, items [][]byte, _ time.Time) { s[method] = items }
+
+// TestHelloOutlivesTheProcess checks that the next process knows what a server has said to the only person there,
+// and never what it has said to one of several.
+func TestHelloOutlivesTheProcess(t *testing.T) {
+	for _, scope := range []string{"", "ann"} {
+		kept := shelf{}
+		for _, in := range []bool{true, false} {
+			p := &porter{in: in}
+			u, g := guardedBy(p)
+			u.scope = func(*mcp.ClientInfo) string { return scope }
+			u.hello = mcp.ServerInfo{Revision: mcp.R20251125, Info: []byte(`{"name":"s"}`), Capabilities: []byte(`{"logging":{}}`), Instructions: []byte(`"Be kind."`)}
+			g.Kept = kept
+			h, err := g.Hello(t.Context(), &mcp.ClientInfo{Revision: mcp.R20251125, Conversation: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if known := string(h.Info) == `{"name":"s"}` && strings.Contains(string(h.Capabilities), "logging") && string(h.Instructions) == `"Be kind."`; known != (in || scope == "") {
+				t.Errorf("scope %q, signed in %t: %s %s %s", scope, in, h.Info, h.Capabilities, h.Instructions)
+			}
+		}
 	}
 }
 

@@ -37,6 +37,9 @@ type Single struct {
 	Filter func(who *identity.Principal) catalog.Filter
 	// SignIn asks people to sign in to the server. Nil asks nobody.
 	SignIn *SignIn
+	// Kept keeps what the server said of itself to somebody who had signed in, for the next process. It may be
+	// nil.
+	Kept catalog.Keeper
 
 	notices
 	known knownHellos // filled if people can sign in to the server
@@ -51,8 +54,8 @@ func (g *Single) Hello(ctx context.Context, f *mcp.ClientInfo) (*mcp.ServerInfo,
 	began := time.Now()
 	h, err := g.Upstream.Hello(ctx, f)
 	switch {
-	case err == nil:
-		g.known.set(g.Upstream.Scope(f), h)
+	case err == nil && g.SignIn.Signer.SignedIn(f.Who, g.Upstream.Name()):
+		g.known.set(g.Upstream.Scope(f), h, g.Kept)
 	case g.SignIn.needed(err) != nil:
 		h, err = g.greet(ctx, f, began, err)
 	}
