@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
@@ -195,4 +196,44 @@ func heap() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
+}
+
+// keptSigned is a server whose lists an earlier process has kept. It never answers who has no credentials.
+type keptSigned struct {
+	signed
+	kept []string // the methods of Keep
+}
+
+func (s *keptSigned) Recall(method string) ([][]byte, time.Time) {
+	if method != mcp.MethodListTools {
+		return nil, time.Time{}
+	}
+	return [][]byte{[]byte(`{"name":"kept"}`)}, time.Now()
+}
+
+func (s *keptSigned) Keep(method string, _ [][]byte, _ time.Time) { s.kept = append(s.kept, method) }
+
+func (s *keptSigned) Hello(ctx context.Context, f *mcp.ClientInfo) (*mcp.ServerInfo, error) {
+	if s.Scope(f) == "" {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return s.signed.Hello(ctx, f)
+}
+
+// TestKeptListIsNobodys checks that people with credentials don't see what an earlier process has read without
+// any, and that what they see isn't kept.
+func TestKeptListIsNobodys(t *testing.T) {
+	s := &keptSigned{signed: signed{source: source{name: "a", hello: mcp.ServerInfo{Capabilities: []byte(`{"tools":{}}`)}}}}
+	c := &Catalog{Sources: []Source{s}, Grace: 20 * time.Millisecond}
+	defer c.Close()
+	if got := toolsFor(t, c, "", ""); !strings.Contains(got, "a__kept") {
+		t.Errorf("nobody sees %s", got)
+	}
+	if got := toolsFor(t, c, "ann", ""); strings.Contains(got, "a__kept") || !strings.Contains(got, "a__of_ann") {
+		t.Errorf("ann sees %s", got)
+	}
+	if len(s.kept) > 0 {
+		t.Errorf("these lists were kept: %q", s.kept)
+	}
 }
