@@ -324,6 +324,14 @@ func (h *house) signInCase(t *testing.T, d *desk, x signInCase, server, path, pr
 		}
 		return string(r.Result)
 	}
+	if x.action == "accept" || x.action == "" {
+		sub, err := c.Subscribe(t.Context(), fake.Filter{Tools: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer sub.Close(context.Background())
+	}
+	heard := c.Serial()
 	if path == "" || x.action == "" { // else the first that the server hears of the client is the call
 		// Who has a scope of their own before the sign-in sees what they saw before they signed out.
 		if got := tools(); strings.Contains(got, prefix+`sign_in"`) == strings.Contains(got, prefix+`add"`) || !d.personal && !strings.Contains(got, prefix+`sign_in"`) {
@@ -358,6 +366,11 @@ func (h *house) signInCase(t *testing.T, d *desk, x signInCase, server, path, pr
 		t.Errorf("the client got %s, and the server was called %d times", got, h.executions(text))
 	}
 	if ran == 1 {
+		ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
+		defer stop()
+		if _, err := c.Await(ctx, heard, func(n fake.Notice) bool { return n.Method == mcp.NoteToolsChanged }); err != nil {
+			t.Errorf("the client did not hear that the tools have changed: %v", err)
+		}
 		if got := tools(); strings.Contains(got, `sign_in"`) && !strings.Contains(got, `_sign_in"`) || !strings.Contains(got, prefix+`add"`) {
 			t.Errorf("after the sign-in, the tools are %s", got)
 		}
