@@ -27,6 +27,10 @@ func lossOf(feature string, p Pair) string {
 		return lacking(p, mcp.URLElicitation, "URL elicitation (introduced in 2025-11-25)")
 	case "tasks":
 		return lackingTasks(p)
+	case "sign-in":
+		if p.ServerTransport == Stdio {
+			return "A server on stdio takes credentials from its environment, and signs nobody in."
+		}
 	case "resume":
 		client, server := unresumable(p.Client, p.ClientTransport), unresumable(p.Server, p.ServerTransport)
 		switch {
@@ -55,6 +59,8 @@ func absentIn(feature string, p Pair) bool {
 		return neither(can(mcp.URLElicitation))
 	case "tasks":
 		return neither(hasTasks)
+	case "sign-in":
+		return lossOf(feature, p) != ""
 	case "resume":
 		return lossOf(feature, p) != "" // one end that can resume is enough
 	}

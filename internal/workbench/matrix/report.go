@@ -2,6 +2,7 @@ package matrix
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -52,7 +53,7 @@ func (r *Report) JSON(w io.Writer) error {
 		direct, why := c.Direct, c.DirectReason
 		if direct == None {
 			// The JSON report has no outcome "n/a".
-			direct, why = Fails, fmt.Sprintf("the client speaks over %s, the server over %s", c.ClientTransport, c.ServerTransport)
+			direct, why = Fails, cmp.Or(why, fmt.Sprintf("the client speaks over %s, the server over %s", c.ClientTransport, c.ServerTransport))
 		}
 		e := json.NewEncoder(&b)
 		e.SetEscapeHTML(false)

@@ -134,9 +134,16 @@ func play(ctx context.Context, o *Options, p Pair, direct bool) map[string]verdi
 	out := map[string]verdict{}
 	var chosen []feature
 	for _, f := range features() {
-		if wanted(o.Filter.Features, f.name) {
+		switch {
+		case !wanted(o.Filter.Features, f.name):
+		case f.apart != nil:
+			out[f.name] = judgeApart(ctx, o, p, direct, &f)
+		default:
 			chosen = append(chosen, f)
 		}
+	}
+	if len(chosen) == 0 {
+		return out
 	}
 	all := func(err error) map[string]verdict {
 		for _, f := range chosen {
@@ -170,6 +177,25 @@ func play(ctx context.Context, o *Options, p Pair, direct bool) map[string]verdi
 		out[last] = verdict{Fails, strings.Join(wrong, "; ")}
 	}
 	return out
+}
+
+// judgeApart tests a feature in a conversation of its own and returns its outcome.
+func judgeApart(ctx context.Context, o *Options, p Pair, direct bool, f *feature) verdict {
+	sentence := lossOf(f.name, p)
+	switch {
+	case sentence != "" && absentIn(f.name, p):
+		return verdict{Absent, sentence}
+	case sentence != "":
+		return verdict{Loss, sentence}
+	case direct:
+		return verdict{None, "the strict clients can't do this by themselves"}
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, featureWithin, fmt.Errorf("the test did not end within %s", featureWithin))
+	defer cancel()
+	if err := f.apart(ctx, o, p); err != nil {
+		return verdict{Fails, strings.ReplaceAll(err.Error(), "\n", "; ")}
+	}
+	return verdict{outcome: Works}
 }
 
 // judge tests one feature and returns its outcome.

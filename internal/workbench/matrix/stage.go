@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -62,8 +60,13 @@ func (s *stage) set(ctx context.Context, p Pair) error {
 		s.where = at
 		return err
 	}
+	return s.through(ctx, at, p.ClientTransport)
+}
+
+// through lets the client reach the server at a fake.Where through Dragoman.
+func (s *stage) through(ctx context.Context, at fake.Where, t Transport) (err error) {
 	run := append(s.program[:len(s.program):len(s.program)], "run")
-	if p.ClientTransport != Stdio {
+	if t != Stdio {
 		run = append(run, "--listen", "127.0.0.1:0")
 	}
 	if at.Command != nil {
@@ -71,11 +74,11 @@ func (s *stage) set(ctx context.Context, p Pair) error {
 	} else {
 		run = append(run, at.URL)
 	}
-	if p.ClientTransport == Stdio {
+	if t == Stdio {
 		s.where = fake.Where{Command: run, Env: s.env}
 		return nil
 	}
-	s.where, err = s.bridge(ctx, run, p.ClientTransport)
+	s.where, err = s.bridge(ctx, run, t)
 	return err
 }
 
@@ -105,22 +108,7 @@ func (s *stage) server(p Pair) (fake.Where, error) {
 		return fake.Where{}, err
 	}
 	s.ends = append(s.ends, func() { _ = server.Close() })
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return fake.Where{}, err
-	}
-	h := &http.Server{Handler: server.Handler(), ReadHeaderTimeout: openWithin}
-	var serving sync.WaitGroup
-	serving.Go(func() { _ = h.Serve(l) })
-	s.ends = append(s.ends, func() {
-		_ = h.Close()
-		serving.Wait()
-	})
-	at := fake.Where{URL: "http://" + l.Addr().String() + "/mcp"}
-	if p.ServerTransport == SSE {
-		at = fake.Where{URL: "http://" + l.Addr().String() + "/sse"}
-	}
-	return at, nil
+	return s.listen(server.Handler(), p.ServerTransport)
 }
 
 var endpoint = pattern.Later(`is at (http://\S+)/mcp`)
