@@ -53,7 +53,7 @@ func (a *statusAPI) Report() *Report {
 		r.Refusal = a.refusal()
 	}
 	if a.homes != nil {
-		r.Troubles = slices.Concat(a.homes.Broken())
+		r.ProjectProblems = slices.Concat(a.homes.Problems())
 	}
 	if a.store != nil {
 		r.Store = storeOf(a.store())

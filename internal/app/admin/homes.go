@@ -70,9 +70,9 @@ type Homes interface {
 	Parse(project, text string, secrets config.Secrets) (config.Project, config.Problems)
 	// Use brings the projects of the store into use as they are now.
 	Use(ctx context.Context)
-	// Broken returns the projects that aren't in use as the file has them, in its order, and those that
+	// Problems returns the projects that aren't in use as the file has them, in its order, and those that
 	// aren't as the store has them, sorted by project.
-	Broken() (file, store []ProjectTrouble)
+	Problems() (file, store []ProjectProblem)
 }
 
 const yamlType = "application/yaml" // RFC 9512
@@ -137,9 +137,9 @@ func (a *projectAPI) readProjects(r *http.Request) (any, *Problem) {
 // entries returns all projects, sorted by name and home.
 func (a *projectAPI) entries() (all []ProjectEntry) {
 	of := a.count()
-	broken, _ := a.homes.Broken()
+	problems, _ := a.homes.Problems()
 	for _, name := range append(a.homes.InFile(), event.DefaultProject) {
-		all = append(all, a.counted(ProjectEntry{Name: name, Home: "file", File: a.file, Problem: problemOf(name, broken)}, of))
+		all = append(all, a.counted(ProjectEntry{Name: name, Home: "file", File: a.file, Problem: problemOf(name, problems)}, of))
 	}
 	for _, x := range a.safe.Store().Snapshot().Projects() {
 		all = append(all, a.entry(&x, of))
@@ -153,13 +153,13 @@ func (a *projectAPI) entries() (all []ProjectEntry) {
 // entry returns what we say of a project of the store.
 func (a *projectAPI) entry(x *store.Project, of holdings) ProjectEntry {
 	changed := x.Changed.UTC()
-	_, broken := a.homes.Broken()
-	return a.counted(ProjectEntry{Name: x.Name, Home: "store", ETag: tagOf(x.Version), Changed: &changed, By: x.Actor, Problem: problemOf(x.Name, broken)}, of)
+	_, problems := a.homes.Problems()
+	return a.counted(ProjectEntry{Name: x.Name, Home: "store", ETag: tagOf(x.Version), Changed: &changed, By: x.Actor, Problem: problemOf(x.Name, problems)}, of)
 }
 
 // problemOf returns why a project isn't in use as its home has it, or "".
-func problemOf(project string, broken []ProjectTrouble) string {
-	for _, b := range broken {
+func problemOf(project string, problems []ProjectProblem) string {
+	for _, b := range problems {
 		if b.Project == project {
 			return b.Problem
 		}

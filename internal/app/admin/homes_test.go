@@ -21,7 +21,7 @@ type testHomes struct {
 	runtime *runtime.Runtime
 	safe    *store.Safe
 	inFile  []string
-	broken  []ProjectTrouble // those of the file
+	problems  []ProjectProblem // those of the file
 }
 
 func (h *testHomes) InFile() []string { return h.inFile }
@@ -49,7 +49,7 @@ func (h *testHomes) Use(context.Context) {
 	}
 }
 
-func (h *testHomes) Broken() (file, store []ProjectTrouble) { return h.broken, nil }
+func (h *testHomes) Problems() (file, store []ProjectProblem) { return h.problems, nil }
 
 func (r *rig) homes() *testHomes { return r.api.opts.Homes.(*testHomes) }
 
@@ -107,7 +107,7 @@ func TestProjectsOfTheStore(t *testing.T) {
 	if a := r.ask(http.MethodGet, "/api/v1/status?project=shop", ""); a.status != 404 {
 		t.Errorf("the removed project: %d %s", a.status, a.body)
 	}
-	r.homes().inFile, r.homes().broken = []string{"innocent"}, []ProjectTrouble{{"innocent", "Line 7 is wrong."}}
+	r.homes().inFile, r.homes().problems = []string{"innocent"}, []ProjectProblem{{"innocent", "Line 7 is wrong."}}
 	r.tell("GET", "/projects", "", 200, &list)
 	if p := list.Projects; len(p) != 3 || p[1].Home != "file" || p[1].Problem != "Line 7 is wrong." || p[2].Home != "store" || p[2].Problem != "" {
 		t.Errorf("a project of the file with a problem, and one of the store with the same name: %+v", p)

@@ -10,28 +10,28 @@ import (
 // renamed. A report contains no secrets: principals appear as aliases, and configured secrets are
 // masked in text from servers.
 type Report struct {
-	Name          string           `json:"name" doc:"always dragoman"`
-	Version       string           `json:"version" doc:"the version of Dragoman"`
-	Project       string           `json:"project" doc:"the project that the report is about"`
-	Projects      []string         `json:"projects,omitempty" doc:"the names of all projects; left out if there's only one, and in reports about a project other than default"`
-	PID           int              `json:"pid" doc:"the process id of Dragoman"`
-	Started       time.Time        `json:"started" doc:"when the process started"`
-	UptimeSeconds int64            `json:"uptimeSeconds" doc:"how many seconds the process has been running"`
-	State         string           `json:"state" doc:"serving, or stopping while running requests end"`
-	Configured    time.Time        `json:"configured" doc:"when the configuration in use was applied, at the start or by a reload"`
-	Config        string           `json:"config,omitempty" doc:"the full path of the configuration file; left out if there is none"`
-	Refusal       *Refusal         `json:"refusal,omitempty" doc:"why the configuration file's current content isn't in use; left out if it is"`
-	Troubles      []ProjectTrouble `json:"projectProblems,omitempty" doc:"the projects that aren't in use as the configuration file or the store has them; left out if all are, and in reports about a project other than default"`
-	Store         *Store           `json:"store,omitempty" doc:"where secrets and whatever else must last is kept; left out in reports about a project other than default"`
-	Conversations map[string]int   `json:"conversations" doc:"number of sessions with clients, by transport; transports without sessions are left out"`
-	Requests      int              `json:"requests" doc:"number of running requests that belong to no session, such as those of modern HTTP clients"`
-	InFlight      InFlight         `json:"inFlight" doc:"the memory that messages use now"`
-	Endpoints     []Endpoint       `json:"endpoints" doc:"the endpoints for clients, the merged one first"`
-	Servers       []Server         `json:"servers" doc:"the servers, in the order of the configuration"`
-	Parked        []ParkedCall     `json:"parked" doc:"the calls that wait for a modern client to answer a server request, the oldest first"`
-	Listens       []Listens        `json:"listens" doc:"the clients with open subscriptions/listen requests"`
-	Losses        []Loss           `json:"losses" doc:"what was left out of messages since the start, usually because the other side's revision can't express it"`
-	DemoClients   []string         `json:"demoClients,omitempty" doc:"the names of the clients that serve --demo starts; left out if there are none"`
+	Name            string           `json:"name" doc:"always dragoman"`
+	Version         string           `json:"version" doc:"the version of Dragoman"`
+	Project         string           `json:"project" doc:"the project that the report is about"`
+	Projects        []string         `json:"projects,omitempty" doc:"the names of all projects; left out if there's only one, and in reports about a project other than default"`
+	PID             int              `json:"pid" doc:"the process id of Dragoman"`
+	Started         time.Time        `json:"started" doc:"when the process started"`
+	UptimeSeconds   int64            `json:"uptimeSeconds" doc:"how many seconds the process has been running"`
+	State           string           `json:"state" doc:"serving, or stopping while running requests end"`
+	Configured      time.Time        `json:"configured" doc:"when the configuration in use was applied, at the start or by a reload"`
+	Config          string           `json:"config,omitempty" doc:"the full path of the configuration file; left out if there is none"`
+	Refusal         *Refusal         `json:"refusal,omitempty" doc:"why the configuration file's current content isn't in use; left out if it is"`
+	ProjectProblems []ProjectProblem `json:"projectProblems,omitempty" doc:"the projects that aren't in use as the configuration file or the store has them; left out if all are, and in reports about a project other than default"`
+	Store           *Store           `json:"store,omitempty" doc:"where secrets and whatever else must last is kept; left out in reports about a project other than default"`
+	Conversations   map[string]int   `json:"conversations" doc:"number of sessions with clients, by transport; transports without sessions are left out"`
+	Requests        int              `json:"requests" doc:"number of running requests that belong to no session, such as those of modern HTTP clients"`
+	InFlight        InFlight         `json:"inFlight" doc:"the memory that messages use now"`
+	Endpoints       []Endpoint       `json:"endpoints" doc:"the endpoints for clients, the merged one first"`
+	Servers         []Server         `json:"servers" doc:"the servers, in the order of the configuration"`
+	Parked          []ParkedCall     `json:"parked" doc:"the calls that wait for a modern client to answer a server request, the oldest first"`
+	Listens         []Listens        `json:"listens" doc:"the clients with open subscriptions/listen requests"`
+	Losses          []Loss           `json:"losses" doc:"what was left out of messages since the start, usually because the other side's revision can't express it"`
+	DemoClients     []string         `json:"demoClients,omitempty" doc:"the names of the clients that serve --demo starts; left out if there are none"`
 }
 
 // Refusal says why Dragoman refused the current content of the configuration file.
@@ -40,8 +40,8 @@ type Refusal struct {
 	Since time.Time `json:"since" doc:"when it was refused"`
 }
 
-// ProjectTrouble says why a project isn't in use as the configuration file or the store has it.
-type ProjectTrouble struct {
+// ProjectProblem says why a project isn't in use as the configuration file or the store has it.
+type ProjectProblem struct {
 	Project string `json:"project" doc:"the project's name"`
 	Problem string `json:"problem" doc:"why it isn't in use, or why an earlier text is, as sentences"`
 }

@@ -24,7 +24,7 @@ func (r *Report) Text(now time.Time) []byte {
 	if r.Store != nil {
 		line(0, "%s", r.Store.Line())
 	}
-	for _, x := range r.Troubles {
+	for _, x := range r.ProjectProblems {
 		line(0, "%s", x.Line())
 	}
 	line(0, "clients: %s", counts(r.Conversations, r.Requests))
@@ -57,7 +57,7 @@ func (r *Report) Text(now time.Time) []byte {
 }
 
 // Line returns one line that says why the project isn't in use as it is stored.
-func (x ProjectTrouble) Line() string { return "project " + x.Project + ": " + x.Problem }
+func (x ProjectProblem) Line() string { return "project " + x.Project + ": " + x.Problem }
 
 // Line returns one line that says where what must last is kept, and what's wrong with it.
 func (s *Store) Line() string {

@@ -162,7 +162,7 @@ func (c *statusCommand) statusText(base string, r *admin.Report, now time.Time) 
 	if r.Store != nil && (r.Store.Place != string(store.Absent) || r.Store.Problem != "") {
 		b.WriteString(c.paragraph(clean(r.Store.Line())))
 	}
-	for _, x := range r.Troubles {
+	for _, x := range r.ProjectProblems {
 		b.WriteString(c.paragraph(clean(x.Line())))
 	}
 	b.WriteByte('\n')

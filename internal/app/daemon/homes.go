@@ -22,20 +22,20 @@ import (
 // homes brings the projects of the configuration file and of the store into use, and implements admin.Homes.
 // A project of the file comes before one of the store with the same name (docs/adr/0037).
 type homes struct {
-	runtime *runtime.Runtime
-	safe    *store.Safe
-	desk    *access.Desk
-	log     *slog.Logger
-	ready   atomic.Bool                    // servers may be started
-	broken  atomic.Pointer[brokenProjects] // replaced by who has the lock turn
+	runtime  *runtime.Runtime
+	safe     *store.Safe
+	desk     *access.Desk
+	log      *slog.Logger
+	ready    atomic.Bool                     // servers may be started
+	problems atomic.Pointer[projectProblems] // replaced by who has the lock turn
 
 	turn   chan struct{}             // a lock: contains one value while the projects are brought into use
 	served map[string]config.Project // those of the file, as it had them when they were applied; has the lock turn
 	known  map[string]stored         // those of the store that we have seen, by name; has the lock turn
 }
 
-// brokenProjects are those that can't be used as the file has them, in its order, or as the store has them.
-type brokenProjects struct{ file, store []admin.ProjectTrouble }
+// projectProblems are those that can't be used as the file has them, in its order, or as the store has them.
+type projectProblems struct{ file, store []admin.ProjectProblem }
 
 // stored is a project of the store as it was when we looked last.
 type stored struct {
@@ -49,7 +49,7 @@ type stored struct {
 
 func newHomes(r *runtime.Runtime, s *store.Safe, d *access.Desk, log *slog.Logger) *homes {
 	h := &homes{runtime: r, safe: s, desk: d, log: log, turn: make(chan struct{}, 1), known: map[string]stored{}}
-	h.broken.Store(&brokenProjects{})
+	h.problems.Store(&projectProblems{})
 	return h
 }
 
@@ -64,9 +64,9 @@ func (h *homes) Parse(project, text string, secrets config.Secrets) (config.Proj
 	return config.ParseProject(project, []byte(text), h.runtime.Default().Current(), secrets)
 }
 
-// Broken implements admin.Homes.
-func (h *homes) Broken() (file, store []admin.ProjectTrouble) {
-	b := h.broken.Load()
+// Problems implements admin.Homes.
+func (h *homes) Problems() (file, store []admin.ProjectProblem) {
+	b := h.problems.Load()
 	return b.file, b.store
 }
 
@@ -84,7 +84,7 @@ func (h *homes) Use(ctx context.Context) {
 	ctx = context.WithoutCancel(ctx) // we are not in the middle of it because a client has gone
 	now, base := h.safe.Store().Snapshot(), h.runtime.Default().Current()
 	inFile := projectsOf(base)
-	var broken []admin.ProjectTrouble
+	var problems []admin.ProjectProblem
 	for _, x := range now.Projects() {
 		before := h.known[x.Name]
 		next := stored{x.Version, now.Sealed(x.Name), base, before.served, before.text, before.problem}
@@ -106,7 +106,7 @@ func (h *homes) Use(ctx context.Context) {
 			if next.problem != before.problem {
 				h.log.Warn("a project of the store cannot be used", loglimit.Peer("project", x.Name), "cause", next.problem)
 			}
-			broken = append(broken, admin.ProjectTrouble{Project: x.Name, Problem: next.problem})
+			problems = append(problems, admin.ProjectProblem{Project: x.Name, Problem: next.problem})
 		}
 		h.known[x.Name] = next
 	}
@@ -119,7 +119,7 @@ func (h *homes) Use(ctx context.Context) {
 			h.log.Info("project removed", loglimit.Peer("project", name))
 		}
 	}
-	h.broken.Store(&brokenProjects{h.broken.Load().file, broken})
+	h.problems.Store(&projectProblems{h.problems.Load().file, problems})
 }
 
 // use brings a project of the store into use, of which now has what is in use. If that's not possible, it

@@ -68,10 +68,10 @@ func (s *sealed) tools(path string) string {
 	return a.body
 }
 
-// troubles returns what the status says of the projects that can't be used.
-func (s *sealed) troubles() string {
+// problems returns what the status says of the projects that can't be used.
+func (s *sealed) problems() string {
 	report, _ := s.status()
-	text, _ := json.Marshal(report.Troubles)
+	text, _ := json.Marshal(report.ProjectProblems)
 	return string(text)
 }
 
@@ -115,8 +115,8 @@ func TestProjectsOfAnotherProcess(t *testing.T) {
 	stream := s.open(http.MethodGet, "/p/shop/mcp", "", "Accept", "text/event-stream", "Mcp-Session-Id", session, "MCP-Protocol-Version", "2025-11-25")
 
 	setProject(t, other, "shop", "title: [\n")
-	soon(t, "the bad text is reported", func() bool { return strings.Contains(s.troubles(), `"project":"shop"`) })
-	if got := s.troubles(); !strings.Contains(got, "line 1: syntax error: this [ is not closed") || s.log.count(`msg="a project of the store cannot be used" project=shop`) != 1 {
+	soon(t, "the bad text is reported", func() bool { return strings.Contains(s.problems(), `"project":"shop"`) })
+	if got := s.problems(); !strings.Contains(got, "line 1: syntax error: this [ is not closed") || s.log.count(`msg="a project of the store cannot be used" project=shop`) != 1 {
 		t.Errorf("the trouble is %s", got)
 	}
 	if !strings.Contains(s.tools("/p/shop/mcp"), `"one__echo"`) {
@@ -124,8 +124,8 @@ func TestProjectsOfAnotherProcess(t *testing.T) {
 	}
 	setProject(t, other, "shop", text("two", two.web.URL))
 	soon(t, "the project changes", func() bool { return strings.Contains(s.tools("/p/shop/mcp"), `"two__echo"`) })
-	if a := s.post("/p/shop/mcp", toolCall("7", "two__echo", "{}"), "Mcp-Session-Id", session, "MCP-Protocol-Version", "2025-11-25"); a.status != 200 || a.code(t) != 0 || s.troubles() != "null" {
-		t.Errorf("a session from before: %d %s, %s", a.status, a.body, s.troubles())
+	if a := s.post("/p/shop/mcp", toolCall("7", "two__echo", "{}"), "Mcp-Session-Id", session, "MCP-Protocol-Version", "2025-11-25"); a.status != 200 || a.code(t) != 0 || s.problems() != "null" {
+		t.Errorf("a session from before: %d %s, %s", a.status, a.body, s.problems())
 	}
 	calm()
 	removeProject(t, other, "shop")
@@ -170,7 +170,7 @@ func TestForgedProjects(t *testing.T) {
 		writeProject(t, other, c.name, c.text, c.sum)
 		x, _ := other.Store().Snapshot().Project(c.name)
 		soon(t, "the text has been read", func() bool {
-			return strings.Contains(s.api(http.MethodGet, "/projects", "").body, fmt.Sprintf(`"etag": "\"%d\""`, x.Version)) && strings.Contains(s.troubles(), `"project":"`+c.name+`"`)
+			return strings.Contains(s.api(http.MethodGet, "/projects", "").body, fmt.Sprintf(`"etag": "\"%d\""`, x.Version)) && strings.Contains(s.problems(), `"project":"`+c.name+`"`)
 		})
 		if got := s.tools("/p/shop/mcp"); !strings.Contains(got, `"one__echo"`) || strings.Contains(got, "two__") {
 			t.Errorf("%s: shop has %s", c.text, got)
@@ -261,8 +261,8 @@ func TestFileComesFirst(t *testing.T) {
 	if a := s.post("/p/shop/mcp", toolCall("7", "two__echo", "{}"), "Mcp-Session-Id", session, "MCP-Protocol-Version", "2025-11-25"); a.status != 200 || a.code(t) != 0 {
 		t.Errorf("a session from before: %d %s", a.status, a.body)
 	}
-	if report, _ := s.status(); len(report.Troubles) != 1 || !strings.Contains(report.Troubles[0].Problem, "the file comes first") {
-		t.Errorf("%+v", report.Troubles)
+	if report, _ := s.status(); len(report.ProjectProblems) != 1 || !strings.Contains(report.ProjectProblems[0].Problem, "the file comes first") {
+		t.Errorf("%+v", report.ProjectProblems)
 	}
 	var list admin.Projects
 	if err := json.Unmarshal([]byte(s.api(http.MethodGet, "/projects", "").body), &list); err != nil || list.Total != 3 || list.Projects[1].Home != "file" || list.Projects[2].Home != "store" || list.Projects[2].Problem == "" {
@@ -277,14 +277,14 @@ func TestFileComesFirst(t *testing.T) {
 	}
 	sees("still the file's", "two")
 	setProject(t, other, "shop", text("one", one))
-	soon(t, "the store's is back", func() bool { report, _ := s.status(); return len(report.Troubles) == 1 })
+	soon(t, "the store's is back", func() bool { report, _ := s.status(); return len(report.ProjectProblems) == 1 })
 	sees("still the file's", "two")
 	s.write(t, "dragoman:\n  limits: {initializePerSecond: 1000}\nmcpServers: {}\n")
 	sees("the store's again", "one")
 	removeProject(t, other, "shop")
 	soon(t, "none is left", func() bool { return s.tools("/p/shop/mcp") == "404" })
-	if report, _ := s.status(); len(report.Troubles) != 0 {
-		t.Errorf("%+v", report.Troubles)
+	if report, _ := s.status(); len(report.ProjectProblems) != 0 {
+		t.Errorf("%+v", report.ProjectProblems)
 	}
 }
 
@@ -303,15 +303,15 @@ func TestProjectThatCannotBeUsed(t *testing.T) {
 			t.Errorf("%s: %s", path, got)
 		}
 	}
-	if report, _ := s.status(); len(report.Troubles) != 2 || !strings.Contains(report.Troubles[1].Problem, "must be one line without control characters") || strings.Contains(report.Troubles[1].Problem, "lines\n") {
-		t.Errorf("%+v", report.Troubles)
+	if report, _ := s.status(); len(report.ProjectProblems) != 2 || !strings.Contains(report.ProjectProblems[1].Problem, "must be one line without control characters") || strings.Contains(report.ProjectProblems[1].Problem, "lines\n") {
+		t.Errorf("%+v", report.ProjectProblems)
 	}
 	if a := s.do(t.Context(), http.MethodPut, "/api/v1/secrets/gh?project=shop", strings.NewReader(`{"value":"one line"}`), "Authorization", "Bearer "+s.key, "Content-Type", "application/json"); a.status != 200 {
 		t.Fatalf("%d %s", a.status, a.body)
 	}
 	soon(t, "the project is in use", func() bool { return strings.Contains(s.tools("/p/shop/mcp"), `"one__echo"`) })
-	if report, _ := s.status(); len(report.Troubles) != 1 || report.Troubles[0].Project != "bad" {
-		t.Errorf("%+v", report.Troubles)
+	if report, _ := s.status(); len(report.ProjectProblems) != 1 || report.ProjectProblems[0].Project != "bad" {
+		t.Errorf("%+v", report.ProjectProblems)
 	}
 }
 

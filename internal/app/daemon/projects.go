@@ -26,7 +26,7 @@ func (h *homes) applyFile(s *config.Snapshot) (done []projectChange) {
 	defer func() { <-h.turn }()
 	h.runtime.Apply(event.DefaultProject, s)
 	before, served := h.served, map[string]config.Project{}
-	var broken []admin.ProjectTrouble
+	var problems []admin.ProjectProblem
 	for _, p := range s.Projects {
 		was, running := before[p.Name]
 		switch {
@@ -35,7 +35,7 @@ func (h *homes) applyFile(s *config.Snapshot) (done []projectChange) {
 			if running {
 				served[p.Name], effect = was, " It stays as it was."
 			}
-			broken = append(broken, admin.ProjectTrouble{Project: p.Name, Problem: sentence(p.Unusable) + effect})
+			problems = append(problems, admin.ProjectProblem{Project: p.Name, Problem: sentence(p.Unusable) + effect})
 			continue
 		case !running:
 			done = append(done, projectChange{p.Name, "added", p, nil})
@@ -57,7 +57,7 @@ func (h *homes) applyFile(s *config.Snapshot) (done []projectChange) {
 		}
 	}
 	h.served = served
-	h.broken.Store(&brokenProjects{broken, h.broken.Load().store})
+	h.problems.Store(&projectProblems{problems, h.problems.Load().store})
 	return done
 }
 
@@ -83,7 +83,7 @@ func logProjects(log *slog.Logger, changes []projectChange, problems config.Prob
 }
 
 // projectsText says in sentences what has changed in projects, and which aren't as the file has them.
-func projectsText(changes []projectChange, broken []admin.ProjectTrouble) (text string) {
+func projectsText(changes []projectChange, problems []admin.ProjectProblem) (text string) {
 	list := func(what string, names []string) {
 		if slices.Sort(names); len(names) > 0 {
 			text += " " + what + ": " + strings.Join(names, ", ") + "."
@@ -99,7 +99,7 @@ func projectsText(changes []projectChange, broken []admin.ProjectTrouble) (text 
 		list("Projects "+what, names)
 	}
 	var bad []string
-	for _, p := range broken {
+	for _, p := range problems {
 		bad = append(bad, p.Project)
 	}
 	list("Projects with errors, which are not as the file has them", bad)

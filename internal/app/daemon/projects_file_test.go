@@ -98,8 +98,8 @@ func TestProjectsOfTheFile(t *testing.T) {
 	w.post("/p/shop/mcp", toolCall("5", "pay__echo", `{"v":9}`), "Mcp-Session-Id", theirs).wantText(t, `{"v":9}`)
 	var report admin.Report
 	status := w.do(t.Context(), "GET", "/api/v1/status", nil).body
-	if err := json.Unmarshal([]byte(status), &report); err != nil || fmt.Sprint(report.Projects) != "[default shop team x-none]" || len(report.Troubles) != 1 || report.Troubles[0].Project != "shop" || !strings.Contains(report.Troubles[0].Problem, "did you mean title? It stays as it was.") {
-		t.Errorf("the status has %v %+v: %v", report.Projects, report.Troubles, err)
+	if err := json.Unmarshal([]byte(status), &report); err != nil || fmt.Sprint(report.Projects) != "[default shop team x-none]" || len(report.ProjectProblems) != 1 || report.ProjectProblems[0].Project != "shop" || !strings.Contains(report.ProjectProblems[0].Problem, "did you mean title? It stays as it was.") {
+		t.Errorf("the status has %v %+v: %v", report.Projects, report.ProjectProblems, err)
 	}
 
 	// An error of a new project keeps it away, and a removed one is gone.

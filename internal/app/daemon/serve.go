@@ -653,7 +653,7 @@ func (w *watching) apply(ctx context.Context, current, s *config.Snapshot, probl
 	w.budget.SetLimit(inFlight(s))
 	projects := w.homes.applyFile(s)
 	w.homes.Use(ctx)
-	unusable, _ := w.homes.Broken()
+	unusable, _ := w.homes.Problems()
 	warnProblems(w.log, news)
 	logChanges(w.log, changes, problems.In(""))
 	logProjects(w.log, projects, problems)
