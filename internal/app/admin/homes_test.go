@@ -18,10 +18,10 @@ import (
 // testHomes brings the projects of the store into use without looking at what is in use. In package daemon
 // is the real one.
 type testHomes struct {
-	runtime *runtime.Runtime
-	safe    *store.Safe
-	inFile  []string
-	problems  []ProjectProblem // those of the file
+	runtime  *runtime.Runtime
+	safe     *store.Safe
+	inFile   []string
+	problems []ProjectProblem // those of the file
 }
 
 func (h *testHomes) InFile() []string { return h.inFile }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -283,6 +284,33 @@ func (i *innocent) fault(text string) {
 	}
 }
 
+// postReading posts a body, and again if serve has cut the answer's stream off because we did not read it: it waits
+// for 100 ms, which on a busy machine may pass before we get a turn. A client would resume a stream of 2025-11-25
+// then. It returns how long the last attempt took.
+func (r *rig) postReading(body string, header ...string) (a answer, took time.Duration) {
+	r.t.Helper()
+	slow := func() (all []string) {
+		for line := range strings.Lines(r.do(r.t.Context(), "GET", "/metrics", nil).body) {
+			if strings.Contains(line, "slow_readers") {
+				all = append(all, line)
+			}
+		}
+		return all
+	}
+	for range 5 {
+		before, start := slow(), time.Now()
+		var err error
+		if a, err = r.try(r.t.Context(), "POST", "/mcp", strings.NewReader(body), header...); err == nil {
+			return a, time.Since(start)
+		}
+		if slices.Equal(slow(), before) {
+			r.t.Fatalf("POST /mcp: %v after %.200q", err, a.body)
+		}
+	}
+	r.t.Fatal("serve has cut us off five times")
+	return a, 0
+}
+
 // checkUnaffected fails the test if an innocent client got a wrong answer or waited too long.
 func (i *innocent) checkUnaffected(t *testing.T) {
 	t.Helper()
@@ -367,9 +395,7 @@ func playHostileServer(t *testing.T, transport, era string) {
 					body = strings.Replace(modernBody(`"h"`, "tools/call", args), `"_meta":{`, `"_meta":{"progressToken":"p",`, 1)
 					header = modernHeader("tools/call", "hostile__hostile")
 				}
-				start := time.Now()
-				a := r.post("/mcp", body, header...)
-				took := time.Since(start)
+				a, took := r.postReading(body, header...)
 				m := a.message(t)
 				if string(m.ID) != `"h"` {
 					t.Errorf("the answer has the id %s: %.300q", m.ID, a.body)

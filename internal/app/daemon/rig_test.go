@@ -228,16 +228,22 @@ func (r *rig) request(ctx context.Context, method, path string, body io.Reader, 
 
 func (r *rig) do(ctx context.Context, method, path string, body io.Reader, header ...string) answer {
 	r.t.Helper()
+	a, err := r.try(ctx, method, path, body, header...)
+	if err != nil {
+		r.t.Fatalf("%s %s: %v after %.200q", method, path, err, a.body)
+	}
+	return a
+}
+
+// try does the same as do, but returns the error if the answer doesn't arrive, or only the beginning of it.
+func (r *rig) try(ctx context.Context, method, path string, body io.Reader, header ...string) (answer, error) {
 	resp, err := r.request(ctx, method, path, body, header...)
 	if err != nil {
-		r.t.Fatalf("%s %s: %v", method, path, err)
+		return answer{}, err
 	}
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		r.t.Fatalf("%s %s: %v after %.200q", method, path, err, b)
-	}
-	return answer{resp.StatusCode, resp.Header, string(b)}
+	return answer{resp.StatusCode, resp.Header, string(b)}, err
 }
 
 // enter opens a link to the console as Chromium does, and returns the header of the browser's further
