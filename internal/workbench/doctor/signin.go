@@ -37,8 +37,14 @@ func (e *exam) visitSignIn(ctx context.Context) {
 		return
 	}
 	c, _ := oauth.Best(oauth.Challenges((&transport.StatusError{Authenticate: fields}).Challenges()))
+	good := 0
 	for _, issuer := range s.resource(ctx, c) {
-		s.issuer(ctx, issuer)
+		if s.issuer(ctx, issuer) {
+			good++
+		}
+	}
+	if good > 0 {
+		s.old(ctx)
 	}
 }
 
@@ -155,6 +161,13 @@ func (s *signIn) resource(ctx context.Context, c oauth.Challenge) (issuers []str
 	return r.Servers[:min(len(r.Servers), maxIssuers)]
 }
 
+// old looks for the authorization server where clients of 2025-03-26 do, which know no metadata of the server.
+func (s *signIn) old(ctx context.Context) {
+	if is, err := oauth.FindLegacy(ctx, s.doer(), s.e.t.URL.String()); err == nil && is.Guessed {
+		s.find(NoLegacySignIn, "")
+	}
+}
+
 // unknownPath asks for a document that nobody has.
 func (s *signIn) unknownPath(ctx context.Context) {
 	at := url.URL{Scheme: s.e.t.URL.Scheme, Host: s.e.t.URL.Host, Path: "/.well-known/dragoman-doctor-asks-for-nothing"}
@@ -189,17 +202,18 @@ func (s *signIn) legacy(ctx context.Context, server string) {
 	}
 }
 
-// issuer looks for the metadata of an authorization server, and examines it.
-func (s *signIn) issuer(ctx context.Context, name string) {
+// issuer looks for the metadata of an authorization server, and examines it. It returns false if they can't be used.
+func (s *signIn) issuer(ctx context.Context, name string) bool {
 	is, err := oauth.FindIssuer(ctx, s.doer(), name)
 	if err != nil {
 		s.fault(err)
-		return
+		return false
 	}
 	if is.Slash {
 		s.find(IssuerSlash, "authorization_servers has "+name)
 	}
 	s.examine(ctx, is)
+	return true
 }
 
 // callbackURI is the redirect URI of a program on a person's machine, and webURI that of a web application.

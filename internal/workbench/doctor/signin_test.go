@@ -100,7 +100,10 @@ func TestSignInOfOthers(t *testing.T) {
 		"a registration that is closed":  {map[string]string{prm: good, as: "200 " + doc + "}", "/r": "401 "}, []string{RefusesToRegister}},
 		"another iss":                    {map[string]string{prm: good, as: "200 " + doc + "}", "/r": `201 {"client_id":"a"}`, "/a": "302 " + callbackURI + "?error=x&iss=BASE/"}, []string{IssWrong}},
 		"a page in place of a redirect":  {map[string]string{prm: good, as: "200 " + doc + "}", "/r": `201 {"client_id":"a"}`, "/a": "200 <html>"}, nil},
-		"no iss, and no promise":         {map[string]string{prm: good, as: "200 " + strings.Replace(doc, "true", "false", 1) + "}", "/r": `201 {"client_id":"a"}`, "/a": "302 " + callbackURI + "?error=x"}, []string{IssUnpromised}},
+		"an issuer that isn't the origin": {map[string]string{
+			prm: `200 {"resource":"BASE/mcp","authorization_servers":["BASE/tenant"]}`, as + "/tenant": "200 " + strings.Replace(doc, `"BASE"`, `"BASE/tenant"`, 1) + "}", "/r": `201 {"client_id":"a"}`, "/a": "200 <html>",
+		}, []string{NoLegacySignIn}},
+		"no iss, and no promise": {map[string]string{prm: good, as: "200 " + strings.Replace(doc, "true", "false", 1) + "}", "/r": `201 {"client_id":"a"}`, "/a": "302 " + callbackURI + "?error=x"}, []string{IssUnpromised}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var base string

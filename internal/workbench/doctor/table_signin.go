@@ -4,6 +4,7 @@ package doctor
 const (
 	BareChallenge     = "DRG-AUTH-CHALLENGE"
 	LegacySignIn      = "DRG-AUTH-LEGACY"
+	NoLegacySignIn    = "DRG-AUTH-OLD-CLIENTS"
 	MetadataMissing   = "DRG-AUTH-METADATA-MISSING"
 	MetadataInvalid   = "DRG-AUTH-METADATA"
 	MetadataMoved     = "DRG-AUTH-METADATA-MOVED"
@@ -28,6 +29,7 @@ const (
 var conditionsOfSignIn = []Condition{
 	{BareChallenge, Warning, "answers 401 without saying where its metadata is", "Clients of 2025-06-18 look for resource_metadata in the header WWW-Authenticate, and some look nowhere else (2025-06-18 Authorization, Authorization Server Location). Later clients also try the well-known URLs.", "Send WWW-Authenticate: Bearer resource_metadata=\"URL\" with every 401.", "Dragoman also looks at the well-known URLs of the endpoint and of the origin."},
 	{LegacySignIn, Warning, "has a sign-in, but no metadata", "The server has the fixed paths /authorize, /token and /register of 2025-03-26 alone. Clients of later revisions don't find them.", "Serve protected resource metadata (RFC 9728), and metadata of the authorization server with code_challenge_methods_supported.", "Dragoman uses these paths if there is no metadata at all."},
+	{NoLegacySignIn, Info, "has no sign-in for clients of 2025-03-26", "These clients don't know the metadata of the server, which names the authorization server. They look for it on the server's own host (2025-03-26 Authorization, Server Metadata Discovery), where nothing is.", "If the authorization server is on the same host, serve its metadata at /.well-known/oauth-authorization-server. Otherwise give these clients a key or a token to send.", "Dragoman finds the authorization server. Its own endpoints have the same limit with access.issuers alone, and not with access.signIn: own."},
 	{MetadataMissing, Error, "names metadata that isn't there", "The 401 of the server, or its metadata, names a document which the doctor didn't find. Nobody can sign in.", "Serve the document at the URL in the evidence, or name the URL where it is. An authorization server needs /.well-known/oauth-authorization-server or /.well-known/openid-configuration.", "Dragoman says which document is missing. The settings issuer, authorizationURL and tokenURL of signIn can take its place."},
 	{MetadataInvalid, Error, "publishes metadata that can't be used", "A document about the sign-in is not one JSON object, is too large, has a member twice or with another type, or lacks a member. Clients fail, or read it differently.", "Serve one JSON object, as application/json, with the members that RFC 9728 and RFC 8414 require, each once. If there is no document at a path, answer 404.", "Dragoman refuses the document, says what is wrong with it, and doesn't look for another one."},
 	{MetadataMoved, Error, "redirects to metadata elsewhere", "Clients don't follow redirects of metadata to another origin, because whoever can redirect them could send people to another authorization server.", "Serve the document itself at the URL in the evidence.", "Dragoman follows redirects within the origin alone."},
