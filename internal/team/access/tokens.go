@@ -68,9 +68,12 @@ func (g *Gate) tokens(c credential) Tokens {
 // holder returns who has a token, or why it lets nobody in.
 func (g *Gate) holder(r *http.Request, t Tokens, c credential) (*identity.Principal, error) {
 	who, err := t.Principal(r.Context(), c.header, c.text, g.resources.Target(r))
-	var d *httpdoor.Denied
-	if err == nil || !errors.As(err, &d) {
-		return who, err
+	if err == nil {
+		return who, nil
+	}
+	var d *httpdoor.Denied // not above, where each request would allocate it
+	if !errors.As(err, &d) {
+		return nil, err
 	}
 	told := *d
 	if told.Code != "" {
