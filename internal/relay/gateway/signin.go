@@ -93,8 +93,11 @@ const stepSignIn = "sign_in"
 // needed returns the error of a call that was not executed because somebody has to sign in first, or
 // nil.
 func (s *SignIn) needed(err error) *mcp.Error {
+	if s == nil || err == nil {
+		return nil // before e, which is on the heap
+	}
 	var e *mcp.Error
-	if s == nil || err == nil || !errors.As(err, &e) || e.Failure == nil || e.Failure.Class != failure.NeedsSignIn || e.Outcome != mcp.NotSent || !s.Signer.CanSignIn(e.Upstream) {
+	if !errors.As(err, &e) || e.Failure == nil || e.Failure.Class != failure.NeedsSignIn || e.Outcome != mcp.NotSent || !s.Signer.CanSignIn(e.Upstream) {
 		return nil
 	}
 	return e
