@@ -334,3 +334,30 @@ func (p *visitor) refuse(link string) {
 	}
 	_ = resp.Body.Close()
 }
+
+// TestLoginAs signs in an invited person, and the same server for oneself. Neither counts for the other.
+func TestLoginAs(t *testing.T) {
+	p := newVisitor(t)
+	_, address := secured(t, "ok")
+	if code, _, said := p.does(nil, "people", "invite", "Ada"); code != 0 {
+		t.Fatalf("%d %s", code, said)
+	}
+	if code, _, said := p.does(nil, "login", address, "--as", "bob"); code != exitUsage || !strings.Contains(said, `nobody is called "bob"`) {
+		t.Errorf("%d %s", code, said)
+	}
+	code, _, said := p.does(func() { p.visit(p.find(anyLink), true) }, "login", address, "--as", "ada")
+	if code != 0 || !strings.Contains(said, "Ada is signed in to") {
+		t.Errorf("%d %s", code, said)
+	}
+	var all []signedIn
+	_, out, _ := p.does(nil, "signins", "--json")
+	if err := json.Unmarshal([]byte(out), &all); err != nil || len(all) != 1 || all[0].Person != "Ada" {
+		t.Errorf("%s", out)
+	}
+	if code, _, said := p.does(nil, "logout", address); code != exitFailure {
+		t.Errorf("somebody else's sign-in was ended: %d %s", code, said)
+	}
+	if code, _, said := p.does(nil, "logout", address, "--as", "ADA"); code != 0 {
+		t.Errorf("%d %s", code, said)
+	}
+}

@@ -306,3 +306,23 @@ func FuzzPaste(f *testing.F) {
 		}
 	})
 }
+
+// TestTakeClientSecret checks that the secret with which a client says who it is to an issuer is moved like a token.
+func TestTakeClientSecret(t *testing.T) {
+	root, err := clientfile.Parse("mcp.json", []byte(`{"mcpServers": {"gh": {"url": "https://h.example/mcp", "auth": {"CLIENT_ID": "id", "CLIENT_SECRET": "hunter2hunter2"}}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, _ := clientfile.ByID("cursor")
+	s := clientfile.Read(c, "mcp.json", root, false, clientfile.Options{}).Servers[0]
+	if got := Literals(s); len(got) != 1 || got[0] != "signIn.clientSecret" {
+		t.Errorf("%q", got)
+	}
+	moved, found := Take(s, "gh", func(suggestion, _ string) string { return suggestion })
+	if len(found) != 1 || found[0].Variable != "GH_CLIENT_SECRET" || found[0].Value != "hunter2hunter2" {
+		t.Errorf("%+v", found)
+	}
+	if got := moved.Settings.Get("signIn", "clientSecret").Text; got != "${GH_CLIENT_SECRET}" || s.Settings.Get("signIn", "clientSecret").Text != "hunter2hunter2" {
+		t.Errorf("%s", got)
+	}
+}
