@@ -361,3 +361,26 @@ func TestLoginAs(t *testing.T) {
 		t.Errorf("%d %s", code, said)
 	}
 }
+
+// TestListSignsInAtServe lists a server through a running serve that can't use it yet. The command signs in, and the serve
+// has the tools without a restart.
+func TestListSignsInAtServe(t *testing.T) {
+	p := newVisitor(t)
+	a, address := secured(t, "ok")
+	p.write("dragoman.yaml", "mcpServers: {gh: {url: \""+address+"\"}}\n")
+	for _, serving := range []bool{false, true} {
+		if serving {
+			p.serve("--listen", anyPort)
+		}
+		if code, out, said := p.does(nil, "list", "-c", "dragoman.yaml"); code != exitFailure || !strings.Contains(out, "sign-in") || !strings.Contains(out+said, "dragoman login gh") {
+			t.Errorf("serving is %v: %d %s %s", serving, code, out, said)
+		}
+	}
+	code, out, said := p.does(func() { p.visit(p.find(anyLink), true) }, "list", "gh", "-v")
+	if code != 0 || strings.Contains(out, "sign_in") || !strings.Contains(out, "add ") || !strings.Contains(said, "using the running serve") {
+		t.Errorf("%d %s %s", code, out, said)
+	}
+	if n := a.Counts(); n["authorize"] != 1 {
+		t.Errorf("%v", n)
+	}
+}
