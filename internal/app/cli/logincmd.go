@@ -136,11 +136,21 @@ func (c *signInCommand) oneServer(command string) cobra.PositionalArgs {
 	}
 }
 
-// open opens the desk. The caller closes it.
-func (c *signInCommand) open() {
+// open opens the desk. The caller closes it. word is the server that the command line names, or "". If its name is in a
+// file of the working directory, the user must have agreed to use that: it says where to sign in, and where what comes
+// of it is kept.
+func (c *signInCommand) open(ctx context.Context, word string) error {
 	c.startLog(slog.LevelError, nil)
+	if path, ok := c.env.configPath(c.file); ok && word != "" && !isURL(word) {
+		if x, _ := c.env.open(path); x != nil {
+			if err := c.consent(ctx, c.file, x); err != nil {
+				return err
+			}
+		}
+	}
 	c.house = c.houseConfig(c.file)
 	c.desk = c.openDesk(c.house, false)
+	return nil
 }
 
 // server returns the server that the command line names, and the project that has it.
@@ -233,9 +243,11 @@ type signedIn struct {
 }
 
 func (c *signInCommand) login(cmd *cobra.Command, args []string) error {
-	c.open()
-	defer c.desk.Close()
 	ctx := cmd.Context()
+	if err := c.open(ctx, args[0]); err != nil {
+		return err
+	}
+	defer c.desk.Close()
 	if c.timeout > 0 {
 		limited, stop := context.WithTimeoutCause(ctx, c.timeout, timeoutError{c.timeout})
 		defer stop()
@@ -341,9 +353,11 @@ func hostOfURL(text string) string {
 }
 
 func (c *signInCommand) logout(cmd *cobra.Command, args []string) error {
-	c.open()
-	defer c.desk.Close()
 	ctx := cmd.Context()
+	if err := c.open(ctx, args[0]); err != nil {
+		return err
+	}
+	defer c.desk.Close()
 	s, project, err := c.server(ctx, args[0])
 	if err != nil && s.Name == "" {
 		return err // a server that can't be used can be left
@@ -417,7 +431,9 @@ func (c *signInCommand) nameOf(of store.SignIn) string {
 }
 
 func (c *signInCommand) list(cmd *cobra.Command, _ []string) error {
-	c.open()
+	if err := c.open(cmd.Context(), ""); err != nil {
+		return err
+	}
 	defer c.desk.Close()
 	all, err := c.signedIn(cmd.Context())
 	switch {

@@ -305,6 +305,10 @@ func TestLoginRefused(t *testing.T) {
 	if code != exitFailure || !strings.Contains(said, "another program listens") || !strings.Contains(said, "hint: ") {
 		t.Errorf("a port in use: %d %s", code, said)
 	}
+	p.write("dragoman.yaml", "mcpServers: {gh: {url: \""+address+"\"}}\n")
+	if code, _, said := p.does(nil, "login", "gh"); code != exitUsage || !strings.Contains(said, "has never been used") {
+		t.Errorf("a file of the working directory: %d %s", code, said)
+	}
 	code, _, said = p.does(nil, "login", address, "--timeout", "300ms")
 	if code != exitFailure || !strings.Contains(said, "nobody has signed in to 127.0.0.1") {
 		t.Errorf("nobody came: %d %s", code, said)
