@@ -203,6 +203,8 @@ func (c *signInCommand) of(ctx context.Context, s config.Server, project string)
 	switch {
 	case s.Command != "":
 		return nil, store.SignIn{}, usagef("pass a token to the command in its env", "server %q is a program, and nobody signs in to one", s.Name)
+	case s.SignIn.How.Program():
+		return nil, store.SignIn{}, usagef("`dragoman list "+shellWord(s.Name)+"` tries them", "nobody signs in to %q, because it is configured with the credentials of a program", s.Name)
 	case at == nil && s.SignIn.Anonymous && !s.SignIn.Shared:
 		return nil, store.SignIn{}, usagef("write signIn: {per: shared}", "nobody can sign in to %q for themselves, because everybody comes in without a name", s.Name)
 	case at == nil:
