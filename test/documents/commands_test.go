@@ -44,6 +44,8 @@ var notRun = map[string]string{
 	"make ":                          "the target is looked up in the Makefile instead",
 	"git clone ":                     "needs the network",
 	"dragoman search ":               "asks the official registry",
+	"dragoman login github":          "the server of this name is a program here",
+	"dragoman logout ":               "nobody is signed in here",
 	"dragoman add io.":               "asks the official registry",
 	"cd ":                            "the commands run in one directory",
 	"promtool ":                      "needs Prometheus",
