@@ -28,6 +28,7 @@ type door struct {
 	users   int    // flows of this process; Desk.mu guards it
 	stop    context.CancelFunc
 	state   atomic.Int32
+	busy    atomic.Int32  // number of answers that are being made
 	settled chan struct{} // closed when the state is known
 }
 
@@ -39,8 +40,12 @@ const (
 	foreign       // another program listens
 )
 
-// closeTime is how long a process that ends waits for a browser that has just come back.
-const closeTime = 10 * time.Second
+const (
+	// closeTime is how long a process that ends waits for a browser that has just come back, and answerTime for the
+	// browser to get the page.
+	closeTime  = 10 * time.Second
+	answerTime = 300 * time.Millisecond
+)
 
 // tryEvery is how often a process tries to get a port that another one has.
 const tryEvery = 250 * time.Millisecond
@@ -265,7 +270,15 @@ func (o *door) serve(ctx context.Context, list []net.Listener) {
 	if o.d.ctx.Err() != nil {
 		most = closeTime
 	}
-	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), most)
+	for _, l := range list {
+		_ = l.Close() // the next process may have the port
+	}
+	for end := time.Now().Add(most); o.busy.Load() > 0 && time.Now().Before(end); {
+		time.Sleep(10 * time.Millisecond)
+	}
+	// The last answer needs a moment. Browsers also open connections on which they never ask anything, and for those
+	// Shutdown would wait five seconds.
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), answerTime)
 	defer stop()
 	if srv.Shutdown(ctx) != nil {
 		_ = srv.Close()
@@ -287,6 +300,8 @@ func (o *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Query().Get("state") == "":
 		ShowPage(w, oauth.ErrNotOurs)
 	default:
+		o.busy.Add(1)
+		defer o.busy.Add(-1)
 		ShowPage(w, o.d.Finish(r.Context(), r.URL.Path, r.URL.Query()))
 	}
 }

@@ -392,3 +392,29 @@ func TestTA28BrowserIsNoShell(t *testing.T) {
 		})
 	}
 }
+
+// TestIdleBrowser has a browser that keeps a connection open on which it asks nothing, as browsers do in advance. The command
+// doesn't wait for it.
+func TestIdleBrowser(t *testing.T) {
+	to := newStrict(t)
+	r := newRig(t, file(t), to, Settings{}, nil)
+	f, err := r.s.begin(t.Context(), r.s.Of(nil), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := net.Dial("tcp4", fmt.Sprintf("127.0.0.1:%d", f.Port()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	if status, _, err := to.visit(t.Context(), f.Link(), "ada"); status != 200 || err != nil {
+		t.Fatalf("the page: %d, %v", status, err)
+	}
+	if err := f.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	if r.Close(); time.Since(began) > 2*time.Second {
+		t.Errorf("the process ends after %s", time.Since(began))
+	}
+}
