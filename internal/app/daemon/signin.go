@@ -32,7 +32,8 @@ type DeskOptions struct {
 	Database string // as in ServeOptions
 	// Browser opens a link for the user. Nil means that there's no browser.
 	Browser func(ctx context.Context, link string) error
-	// AtOnce begins a sign-in as soon as a client connects to a server that asks for one.
+	// AtOnce begins a sign-in as soon as a client connects to a server that asks for one, and when a server no longer takes
+	// what the user has signed in with.
 	AtOnce bool
 	Log    *slog.Logger
 	Env    func(string) (string, bool)
@@ -57,7 +58,7 @@ func OpenDesk(o DeskOptions) *Desk {
 	o.Log = orDiscard(o.Log)
 	d := &Desk{o: o, opening: make(chan struct{}, 1)}
 	d.Desk = signin.New(signin.Options{
-		Open: d.Open, Egress: egress.New(egress.Options{Allow: o.Config.Egress.Allow}), Browser: o.Browser, Alone: true, Log: o.Log,
+		Open: d.Open, Egress: egress.New(egress.Options{Allow: o.Config.Egress.Allow}), Browser: o.Browser, AtOnce: o.AtOnce, Alone: true, Log: o.Log,
 	})
 	d.all = newSignIns(d.Desk)
 	d.all.browser = o.Browser != nil && o.AtOnce

@@ -222,9 +222,7 @@ func (s *Server) Refused(ctx context.Context, scope string, generation uint64, c
 		needed.Why = t.why
 		needed.Scopes = missing(c.Scopes, t.granted)
 	}
-	a.mu.Lock()
-	a.lacks, a.lacking = true, generation
-	a.mu.Unlock()
+	a.lack(generation, t)
 	return false, needed
 }
 
@@ -291,6 +289,7 @@ type account struct {
 	// lacking is the generation of the token with which the server refused us last, if it has.
 	lacks   bool
 	lacking uint64
+	begun   uint64 // the generation of the last token for which a sign-in was begun; see Options.AtOnce
 	// forced is the generation of the last token that replaced one which the server had refused, and when that was.
 	forced   uint64
 	forcedAt time.Time
@@ -343,6 +342,25 @@ func (a *account) justForced(generation uint64, now time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.forced == generation && now.Sub(a.forcedAt) < time.Minute
+}
+
+// lack notes that the server has refused us for good with a token, which is t if it's not nil. If that's what the process
+// is for, it begins a sign-in.
+func (a *account) lack(generation uint64, t *token) {
+	d, who := a.s.d, a.of.Subject
+	a.mu.Lock()
+	a.lacks, a.lacking = true, generation
+	begin := d.o.AtOnce && t != nil && a.begun != t.generation && (who == local || who == store.Shared)
+	if begin {
+		a.begun = t.generation
+	}
+	a.mu.Unlock()
+	if !begin {
+		return
+	}
+	if f, err := d.join(a.s, a.of); err == nil {
+		f.tab.Store(true)
+	}
 }
 
 // heard remembers what the server asks for.

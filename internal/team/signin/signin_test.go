@@ -128,3 +128,37 @@ func TestPlainRefusal(t *testing.T) {
 		t.Errorf("%d requests for metadata", n)
 	}
 }
+
+// TestAtOnce has a process that begins a sign-in when a credential is no longer good: one tab for each credential, however
+// often the server refuses, and none before anybody has signed in.
+func TestAtOnce(t *testing.T) {
+	to := newStrict(t)
+	r := newRig(t, file(t), to, Settings{}, func(o *Options) { o.AtOnce = true })
+	refused := func() {
+		for range 3 {
+			_, err := r.call(t.Context(), "")
+			needed(t, err)
+		}
+	}
+	refused()
+	if len(r.tabs) > 0 || len(r.flows) > 0 {
+		t.Error("a sign-in was begun before anybody asked")
+	}
+	r.signIn(t, to, r.s.Of(nil), "ada")
+	to.mu.Lock()
+	for _, g := range to.access {
+		g.root().revoked = true
+	}
+	to.deny = true
+	to.mu.Unlock()
+	refused()
+	link := <-r.tabs
+	if status, _, err := to.visit(t.Context(), link, "ada"); status != http.StatusForbidden || err != nil {
+		t.Errorf("the page of who declines: %d, %v", status, err)
+	}
+	refused()
+	time.Sleep(2 * lookEvery)
+	if len(r.tabs) > 0 {
+		t.Error("who declines is asked again")
+	}
+}
