@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -20,11 +19,16 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	names "github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/test/tab"
 )
 
-// The suite's server of the scenarios auth/* has one tool.
-const theirTool = "test-tool"
+const (
+	theirTool  = "test-tool" // of the suite's servers in the scenarios auth/*
+	signInTool = "sign_in"   // of a Dragoman that needs a sign-in
+
+	patience = time.Second // until the person calls signInTool
+)
 
 // theirDocument is the client document that auth/basic-cimd expects. Nobody can fetch it.
 const theirDocument = "https://conformance-test.local/client-metadata.json"
@@ -165,36 +169,44 @@ func (p *person) open(ctx context.Context, link string) error {
 	return err
 }
 
-// work lists until the tool is there, and calls it twice.
+// work lists until the tool is there, and calls it twice. Before the person has signed in, the list may have
+// only a tool that signs in. The person calls it if the browser that Dragoman has started brings nothing.
 func (p *person) work(ctx context.Context, session *mcp.ClientSession) error {
+	begun := time.Now()
 	for {
 		list, err := session.ListTools(ctx, nil)
 		if err != nil {
 			return fmt.Errorf("list: %w", err)
 		}
-		if slices.ContainsFunc(list.Tools, func(t *mcp.Tool) bool { return t.Name == theirTool }) {
+		has := func(name string) bool {
+			return slices.ContainsFunc(list.Tools, func(t *mcp.Tool) bool { return t.Name == name })
+		}
+		if has(theirTool) {
 			break
 		}
-		select { // before the person is done, the list has only a tool that signs in
+		if has(signInTool) && time.Since(begun) > patience {
+			if err := p.call(ctx, session, signInTool); err != nil {
+				return err
+			}
+		}
+		select {
 		case <-time.After(200 * time.Millisecond):
 		case <-ctx.Done():
 			return errors.New("the tool never came")
 		}
 	}
 	for range 2 {
-		if err := p.call(ctx, session); err != nil {
+		if err := p.call(ctx, session, theirTool); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-var aLink = regexp.MustCompile(`https?://[^\s"<>]+[^\s"<>.,]`)
-
-// call calls the tool. If the result says where to sign in first, the person does, and calls again.
-func (p *person) call(ctx context.Context, session *mcp.ClientSession) error {
+// call calls a tool. If the result says where to sign in first, the person does, and calls again.
+func (p *person) call(ctx context.Context, session *mcp.ClientSession, tool string) error {
 	for range 3 {
-		res, err := session.CallTool(ctx, &mcp.CallToolParams{Name: theirTool, Arguments: map[string]any{}})
+		res, err := session.CallTool(ctx, &mcp.CallToolParams{Name: tool, Arguments: map[string]any{}})
 		if err != nil {
 			return fmt.Errorf("call: %w", err)
 		}
@@ -207,8 +219,9 @@ func (p *person) call(ctx context.Context, session *mcp.ClientSession) error {
 				said += t.Text
 			}
 		}
-		link := aLink.FindString(said)
-		if link == "" {
+		where, _ := res.Meta[names.KeySignIn].(map[string]any)
+		link, ok := where["link"].(string)
+		if !ok {
 			return fmt.Errorf("call: the tool failed: %s", said)
 		}
 		if err := p.open(ctx, link); err != nil {

@@ -238,15 +238,18 @@ func (s signer) SignIn(ctx context.Context, who *identity.Principal, server stri
 	if who.Key() != "" && (of.Subject == store.Shared || s.all.link("") == "") {
 		return nil, &signin.Needed{Server: server, Of: of, Shared: of.Subject == store.Shared}
 	}
-	f, err := x.Begin(ctx, of, s.all.browser)
+	f, err := x.Begin(ctx, of, false)
 	if err != nil {
 		return nil, err
 	}
-	link := f.Link()
+	out := &gateway.SigningIn{Link: f.Link(), Expires: f.Until(), Hold: hold, Done: f.Done(), Err: func() error { return f.Wait(context.Background()) }}
 	if who.Key() != "" {
-		link = s.all.link(f.ID())
+		out.Link = s.all.link(f.ID())
 	}
-	return &gateway.SigningIn{Link: link, Expires: f.Until(), Hold: hold, Done: f.Done(), Err: func() error { return f.Wait(context.Background()) }}, nil
+	if s.all.browser {
+		out.Browse = f.Browse
+	}
+	return out, nil
 }
 
 func signInSettings(c *config.Server) signin.Settings {

@@ -44,6 +44,15 @@ type SigningIn struct {
 	Done    <-chan struct{}
 	// Err says why the person is not signed in. It is called after Done is closed.
 	Err func() error
+	// Browse opens the link in a browser on this machine, once, however often it is called. It is nil if
+	// there is none, or if the person may sit elsewhere.
+	Browse func()
+}
+
+func (a *SigningIn) browse() {
+	if a.Browse != nil {
+		a.Browse()
+	}
 }
 
 // SignIn asks people to sign in. All gateways of a project share one.
@@ -291,6 +300,7 @@ func (x runner) askSignIn(ctx context.Context, r *route, k mcp.Caller) (*mcp.Rep
 	case a.over():
 		return s.ended()
 	case last == nil && !url:
+		a.browse() // a client that can show the link opens it; two tabs would be one too many
 		return s.tell()
 	case bridge.MayDefer(r.Call):
 		return s.deferred(ctx, last)
@@ -548,6 +558,7 @@ func (x runner) signInPage(r *route, reply *mcp.Reply, err error) *mcp.Reply {
 func (g *Single) greet(ctx context.Context, f *mcp.ClientInfo, began time.Time, why error) (*mcp.ServerInfo, error) {
 	if g.SignIn.AtHandshake {
 		if a, err := g.SignIn.Signer.SignIn(ctx, f.Who, g.Upstream.Name()); err == nil {
+			a.browse()
 			t := time.NewTimer(time.Until(began.Add(helloLimit)))
 			defer t.Stop()
 			select {

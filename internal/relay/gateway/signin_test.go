@@ -23,11 +23,12 @@ type porter struct {
 	refuse error // what SignIn returns
 	wrong  error // why the person is not signed in at the end
 
-	mu    sync.Mutex
-	in    bool // the person has a credential
-	began int
-	flow  *SigningIn
-	done  chan struct{}
+	mu      sync.Mutex
+	in      bool // the person has a credential
+	began   int
+	browsed int // how often a browser was opened for a link
+	flow    *SigningIn
+	done    chan struct{}
 }
 
 func (p *porter) CanSignIn(string) bool { return true }
@@ -43,9 +44,15 @@ func (p *porter) SignIn(context.Context, *identity.Principal, string) (*SigningI
 	if p.flow == nil || time.Now().After(p.flow.Expires) {
 		p.began++
 		p.done = make(chan struct{})
-		p.flow = &SigningIn{Link: fmt.Sprintf("https://i.example/%d", p.began), Expires: time.Now().Add(10 * time.Minute), Done: p.done, Err: func() error { return p.wrong }}
+		p.flow = &SigningIn{Link: fmt.Sprintf("https://i.example/%d", p.began), Expires: time.Now().Add(10 * time.Minute), Done: p.done, Err: func() error { return p.wrong }, Browse: p.browse}
 	}
 	return p.flow, nil
+}
+
+func (p *porter) browse() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.browsed++
 }
 
 // finish is what the person does with the link.
@@ -342,6 +349,30 @@ func TestAnswersWithoutAQuestion(t *testing.T) {
 	}
 }
 
+// TestOneTab checks that a link is opened by the client, if it can show links, or else by us: not by both.
+func TestOneTab(t *testing.T) {
+	for _, tt := range []struct {
+		f       *mcp.ClientInfo
+		browsed int
+	}{
+		{&mcp.ClientInfo{Revision: mcp.R20251125, Capabilities: []byte(opensLinks), Conversation: 1}, 0},
+		{&mcp.ClientInfo{Revision: mcp.R20260728, Capabilities: []byte(opensLinks)}, 0},
+		{&mcp.ClientInfo{Revision: mcp.R20251125, Capabilities: []byte(`{"elicitation":{}}`), Conversation: 1}, 1},
+		{&mcp.ClientInfo{Revision: mcp.R20250618, Conversation: 1}, 1},
+		{&mcp.ClientInfo{Revision: mcp.R20260728}, 1},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			p := &porter{}
+			_, g := guardedBy(p)
+			defer g.Bridge.Close()
+			ask(t, g, tt.f, answering("accept", time.Second), mcp.MethodCallTool, `{"name":"t"}`)
+			if p.browsed != tt.browsed {
+				t.Errorf("%v %s: a browser was opened %d times, want %d", tt.f.Revision, tt.f.Capabilities, p.browsed, tt.browsed)
+			}
+		})
+	}
+}
+
 // TestHandshakeWaitsBriefly checks how long a handshake waits for a person, and what the client is told
 // then.
 func TestHandshakeWaitsBriefly(t *testing.T) {
@@ -387,6 +418,9 @@ func TestHandshakeWaitsBriefly(t *testing.T) {
 				}
 				if got := string(h.Info) + " " + string(h.Capabilities); got != tt.want || time.Since(began) != tt.took {
 					t.Errorf("after %v: %s", time.Since(began), got)
+				}
+				if p.browsed > 0 != tt.atHandshake {
+					t.Errorf("a browser was opened %d times", p.browsed)
 				}
 			})
 		})

@@ -67,7 +67,7 @@ func (s *Server) begin(ctx context.Context, of store.SignIn, browser bool) (*Flo
 		return nil, err
 	}
 	if browser {
-		f.tab.Store(true)
+		f.Browse()
 	}
 	select {
 	case <-f.ready:
@@ -99,6 +99,9 @@ func (d *Desk) join(s *Server, of store.SignIn) (*Flow, error) {
 	}
 	return f, nil
 }
+
+// Browse makes this process open a browser for the link, as Begin says.
+func (f *Flow) Browse() { f.tab.Store(true) }
 
 // Link returns the address of the issuer that the person has to open.
 func (f *Flow) Link() string { return f.kept.Link }
