@@ -27,6 +27,9 @@ type Options struct {
 	// Parallel is the maximum number of conversations at the same time. On a pipe, each conversation
 	// has its own process of the server. 0 means 4.
 	Parallel int
+	// SignIn opens a page at which a person signs in. If it's nil, nobody does, and what comes after a sign-in isn't
+	// examined.
+	SignIn func(ctx context.Context, page string) error
 	// Examine calls Progress for each step, in the goroutine that called Examine. Progress may be nil.
 	Progress func(step string)
 }

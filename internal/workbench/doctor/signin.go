@@ -56,7 +56,9 @@ type signIn struct {
 	e          *exam
 	from, asIs oauth.Doer // asIs doesn't follow redirects
 	challenge  string     // evidence of the challenge
-	last       string     // evidence of the last request
+	asked      oauth.Challenge
+	found      *oauth.Resource // nil if there is no metadata
+	last       string          // evidence of the last request
 }
 
 // askers returns what asks the addresses that the server and its documents name. They may be no nearer
@@ -141,7 +143,7 @@ func (s *signIn) fault(err error) {
 // resource looks for the server's metadata, and returns the authorization servers that it names.
 func (s *signIn) resource(ctx context.Context, c oauth.Challenge) (issuers []string) {
 	server := s.e.t.URL.String()
-	s.last = s.challenge
+	s.last, s.asked = s.challenge, c
 	r, err := oauth.FindResource(ctx, s.doer(), server, c.ResourceMetadata)
 	switch {
 	case err != nil:
@@ -153,6 +155,7 @@ func (s *signIn) resource(ctx context.Context, c oauth.Challenge) (issuers []str
 	case c.ResourceMetadata == "":
 		s.e.find(BareChallenge, evidence(s.challenge, s.last))
 	}
+	s.found = r
 	if _, err := r.Issuer(""); err != nil {
 		s.fault(err)
 		return nil
@@ -242,9 +245,22 @@ func (s *signIn) examine(ctx context.Context, is *oauth.Issuer) {
 // register registers a client as a program on a person's machine does.
 func (s *signIn) register(ctx context.Context, is *oauth.Issuer) {
 	n := oauth.NewClient{Name: "Dragoman doctor", Redirects: []string{callbackURI}}
+	var back *callbacks
+	if s.e.o.SignIn != nil {
+		var err error
+		if back, err = listenForBrowser(ctx); err != nil {
+			s.find(SignInFails, err.Error())
+			return
+		}
+		defer back.end()
+		n.Redirects[0] = back.uri
+	}
 	c, err := oauth.Register(ctx, s.doer(), is, n)
 	if err == nil {
-		s.iss(ctx, is, c)
+		s.iss(ctx, is, c, n.Redirects[0])
+		if back != nil {
+			s.meetPerson(ctx, is, c, back)
+		}
 		return
 	}
 	f, ok := errors.AsType[*oauth.Fault](err)
@@ -253,9 +269,10 @@ func (s *signIn) register(ctx context.Context, is *oauth.Issuer) {
 		return
 	}
 	proof := evidence(s.last, "# "+s.e.redact([]byte(f.Says)))
+	local := n.Redirects[0]
 	n.Redirects = []string{webURI}
 	if _, err := oauth.Register(ctx, s.doer(), is, n); err == nil {
-		s.e.find(RefusesLoopback, evidence("# with the redirect URI "+callbackURI, proof, "# with the redirect URI "+webURI, s.last))
+		s.e.find(RefusesLoopback, evidence("# with the redirect URI "+local, proof, "# with the redirect URI "+webURI, s.last))
 		return
 	}
 	s.e.find(RefusesToRegister, proof)
@@ -264,8 +281,8 @@ func (s *signIn) register(ctx context.Context, is *oauth.Issuer) {
 // iss asks for a response type that doesn't exist. The refusal comes back by redirect, as that of a person would
 // (RFC 6749 §4.1.2.1), so it shows whether the server says who it is. A server that shows a page instead can't
 // be judged.
-func (s *signIn) iss(ctx context.Context, is *oauth.Issuer, c oauth.Client) {
-	r := oauth.Request{State: oauth.Random(), Verifier: secret.New(oauth.Random()), Redirect: callbackURI, Resource: s.e.t.URL.String()}
+func (s *signIn) iss(ctx context.Context, is *oauth.Issuer, c oauth.Client, redirect string) {
+	r := oauth.Request{State: oauth.Random(), Verifier: secret.New(oauth.Random()), Redirect: redirect, Resource: s.e.t.URL.String()}
 	at, err := is.AuthorizeURL(c, r)
 	if err != nil {
 		return // Signs has said why
@@ -280,7 +297,7 @@ func (s *signIn) iss(ctx context.Context, is *oauth.Issuer, c oauth.Client) {
 	}
 	to, query, _ := strings.Cut(a.Header.Get("Location"), "?")
 	q, err := url.ParseQuery(query)
-	if to != callbackURI || err != nil || !q.Has("error") {
+	if to != redirect || err != nil || !q.Has("error") {
 		return
 	}
 	switch iss := q["iss"]; {

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -136,5 +137,70 @@ func TestSignInOfOthers(t *testing.T) {
 				t.Errorf("found %v, want %v:\n%s", got, c.want, dump(r))
 			}
 		})
+	}
+}
+
+// personFaults has what is found in addition when a person signs in.
+var personFaults = map[string][]string{
+	"ok": nil, "step-up": nil, "slow-token": nil, "bare-challenge": nil, "every-path": nil, "issuer-slash": nil,
+	"iss-missing":            {IssUnsent},
+	"no-rotation":            {NoRotation},
+	"changed-issuer":         {IssuerMoves},
+	"endless-scope":          {EndlessScope},
+	"forgets-clients":        {ForgetsClients},
+	"html-errors":            {IssuerUnreached},
+	"no-grace":               {NoGrace},
+	"no-second-refresh":      {RefreshRefused},
+	"refresh-drops-resource": {RefreshLosesAudience},
+}
+
+// TestEveryFaultAfterASignInIsFound examines the same profiles with a person, who agrees to everything.
+func TestEveryFaultAfterASignInIsFound(t *testing.T) {
+	for name, want := range personFaults {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a, err := fake.NewOAuth(name, fake.Options{Set: map[string]string{"consent": "none", "ms": "10"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer a.Close()
+			web := httptest.NewServer(a.Handler())
+			defer web.Close()
+			u, err := url.Parse(web.URL + a.Path())
+			if err != nil {
+				t.Fatal(err)
+			}
+			pages := 0
+			r, err := Examine(t.Context(), Target{URL: u}, Options{SignIn: func(ctx context.Context, page string) error {
+				pages++
+				req, err := http.NewRequestWithContext(ctx, http.MethodGet, page, nil)
+				if err != nil {
+					return err
+				}
+				resp, err := web.Client().Do(req)
+				if err == nil {
+					err = resp.Body.Close()
+				}
+				return err
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			both := slices.Concat(want, signInFaults[name])
+			slices.Sort(both)
+			got := slices.DeleteFunc(codes(r), func(code string) bool { return code == WantsCredentials })
+			slices.Sort(got)
+			if !slices.Equal(got, slices.Compact(both)) || pages == 0 || pages > 2 {
+				t.Errorf("found %v with %d pages, want %v:\n%s", got, pages, both, dump(r))
+			}
+			if text := dump(r); strings.Contains(text, "token-") || strings.Contains(text, "code-") || strings.Contains(text, "refresh-") {
+				t.Errorf("a secret in\n%s", text)
+			}
+		})
+	}
+	for _, p := range fake.OAuthProfiles() {
+		if _, ok := personFaults[p.Name]; !ok && len(signInFaults[p.Name]) == 0 {
+			t.Errorf("nothing is ever found at the profile %s", p.Name)
+		}
 	}
 }

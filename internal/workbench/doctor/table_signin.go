@@ -1,28 +1,39 @@
 package doctor
 
-// The codes of findings about the sign-in at a server that wants one. They are found without signing in.
+// The codes of findings about the sign-in at a server that wants one. Those in the second half are found only if a
+// person signs in.
 const (
-	BareChallenge     = "DRG-AUTH-CHALLENGE"
-	LegacySignIn      = "DRG-AUTH-LEGACY"
-	NoLegacySignIn    = "DRG-AUTH-OLD-CLIENTS"
-	MetadataMissing   = "DRG-AUTH-METADATA-MISSING"
-	MetadataInvalid   = "DRG-AUTH-METADATA"
-	MetadataMoved     = "DRG-AUTH-METADATA-MOVED"
-	AnswersEverything = "DRG-AUTH-EVERY-PATH"
-	OtherResource     = "DRG-AUTH-RESOURCE"
-	NamesNoIssuer     = "DRG-AUTH-NO-ISSUER"
-	OtherIssuer       = "DRG-AUTH-ISSUER"
-	IssuerSlash       = "DRG-AUTH-ISSUER-SLASH"
-	IssuerUnreached   = "DRG-AUTH-UNREACHABLE"
-	AddressTooNear    = "DRG-AUTH-NEARER"
-	OddEndpoint       = "DRG-AUTH-ENDPOINT"
-	NoPKCE            = "DRG-AUTH-PKCE"
-	CannotRegister    = "DRG-AUTH-NO-REGISTRATION"
-	RefusesToRegister = "DRG-AUTH-REGISTRATION"
-	RefusesLoopback   = "DRG-AUTH-LOOPBACK"
-	IssUnsent         = "DRG-AUTH-ISS-MISSING"
-	IssWrong          = "DRG-AUTH-ISS-WRONG"
-	IssUnpromised     = "DRG-AUTH-ISS-OPTIONAL"
+	BareChallenge        = "DRG-AUTH-CHALLENGE"
+	LegacySignIn         = "DRG-AUTH-LEGACY"
+	NoLegacySignIn       = "DRG-AUTH-OLD-CLIENTS"
+	MetadataMissing      = "DRG-AUTH-METADATA-MISSING"
+	MetadataInvalid      = "DRG-AUTH-METADATA"
+	MetadataMoved        = "DRG-AUTH-METADATA-MOVED"
+	AnswersEverything    = "DRG-AUTH-EVERY-PATH"
+	OtherResource        = "DRG-AUTH-RESOURCE"
+	NamesNoIssuer        = "DRG-AUTH-NO-ISSUER"
+	OtherIssuer          = "DRG-AUTH-ISSUER"
+	IssuerSlash          = "DRG-AUTH-ISSUER-SLASH"
+	IssuerUnreached      = "DRG-AUTH-UNREACHABLE"
+	AddressTooNear       = "DRG-AUTH-NEARER"
+	OddEndpoint          = "DRG-AUTH-ENDPOINT"
+	NoPKCE               = "DRG-AUTH-PKCE"
+	CannotRegister       = "DRG-AUTH-NO-REGISTRATION"
+	RefusesToRegister    = "DRG-AUTH-REGISTRATION"
+	RefusesLoopback      = "DRG-AUTH-LOOPBACK"
+	IssUnsent            = "DRG-AUTH-ISS-MISSING"
+	IssWrong             = "DRG-AUTH-ISS-WRONG"
+	SignInFails          = "DRG-AUTH-SIGN-IN"
+	OwnTokenRefused      = "DRG-AUTH-TOKEN-REFUSED"
+	EndlessScope         = "DRG-AUTH-SCOPES"
+	IssuerMoves          = "DRG-AUTH-ISSUER-MOVES"
+	ForgetsClients       = "DRG-AUTH-CLIENT-FORGOTTEN"
+	RefreshRefused       = "DRG-AUTH-REFRESH"
+	RefreshLosesAudience = "DRG-AUTH-REFRESH-RESOURCE"
+	NoRotation           = "DRG-AUTH-ROTATION"
+	NoGrace              = "DRG-AUTH-GRACE"
+
+	IssUnpromised = "DRG-AUTH-ISS-OPTIONAL"
 )
 
 // conditionsOfSignIn describes the codes above.
@@ -48,4 +59,14 @@ var conditionsOfSignIn = []Condition{
 	{IssUnsent, Error, "has an authorization server that promises iss and doesn't send it", "Clients must reject an answer to a sign-in without iss if authorization_response_iss_parameter_supported is true (2026-07-28 Authorization, Authorization Response Validation).", "Send iss with every answer, errors included, or remove the promise from the metadata.", "Dragoman rejects the answer, and says why."},
 	{IssWrong, Error, "has an authorization server that sends another iss than its issuer", "Clients compare iss with the issuer in the metadata, character by character, and reject an answer that differs (RFC 9207, section 2.4).", "Send the issuer as it is spelled in the metadata.", "Dragoman rejects the answer, and says why."},
 	{IssUnpromised, Info, "has an authorization server that doesn't promise iss", "Without iss in its answers, a client that uses several authorization servers can't tell whose answer it got. A later revision is expected to require it.", "Send iss with every answer, and set authorization_response_iss_parameter_supported (RFC 9207).", "Dragoman uses a redirect URI of its own for each such server."},
+
+	{SignInFails, Error, "has a sign-in that doesn't succeed", "A person went to the authorization server, but no token came of it.", "Look at the answer in the evidence, and at the log of the authorization server.", "Dragoman shows the person the same answer, and asks again at the next call."},
+	{OwnTokenRefused, Error, "refuses the token that its authorization server gave", "People sign in, and then are asked to sign in again. Often the server expects another audience than the resource in its metadata.", "Accept tokens whose audience is the resource in your metadata.", "Dragoman asks for a new token once, and then says that the server refuses it. The setting resource of signIn may help."},
+	{EndlessScope, Error, "wants more scopes although they were granted", "The server answered 403 with insufficient_scope to a token that has the scopes which it asked for.", "Name in the challenge all scopes that the request needs, and accept a token that has them.", "Dragoman asks at most three times an hour for the same scopes, and then says which scope the server wants."},
+	{IssuerMoves, Warning, "changes its authorization server", "The metadata names another authorization server than a moment ago, so everybody has to sign in again.", "Keep the authorization server, or accept tokens of the old one until they expire.", "Dragoman registers anew, and sends nothing of the old authorization server to the new one."},
+	{ForgetsClients, Warning, "has an authorization server that forgets clients", "A client that was registered a moment ago is unknown when it renews its token. Often registrations are kept in memory, or by one of several processes.", "Keep registrations in a database that all processes share.", "Dragoman registers anew at the next sign-in."},
+	{RefreshRefused, Warning, "has an authorization server that refuses to renew a token", "The authorization server gave a refresh token and then refused it, so people have to sign in again and again.", "Accept each refresh token once, or don't give any.", "Dragoman asks for a new sign-in, and says why."},
+	{RefreshLosesAudience, Error, "has an authorization server that ignores resource when a token is renewed", "The first token works, and the one that it is renewed with is refused. People are signed out after the life of a token (RFC 8707, section 2.2).", "Give a renewed token the audience that resource names, or that of the token before.", "Dragoman sends resource with every refresh. When the server refuses the new token, it asks for a new sign-in."},
+	{NoRotation, Warning, "has an authorization server that doesn't rotate refresh tokens", "A refresh token of a client without a secret must be replaced at each use, so that a stolen one is noticed (2025-11-25 Authorization, Token Theft).", "Answer a refresh of a public client with a new refresh token, and revoke all tokens when an old one is used.", "Dragoman keeps refresh tokens encrypted, and uses them from one process at a time."},
+	{NoGrace, Info, "has an authorization server that ends a sign-in when a refresh token is used twice", "That's right if somebody has stolen the token. But a client that loses the answer to a refresh, because it is killed or its network fails, has to sign in again.", "Accept the last refresh token again for some seconds, until its successor is used.", "Dragoman writes each answer to disk before it uses it, and says so if an answer was lost."},
 }
