@@ -23,6 +23,11 @@ func (d *Desk) reach(near egress.Nearness, s *Server) oauth.Doer {
 	return c.From(near, egress.Bounds{})
 }
 
+// near returns how near the server lies. Its certificate proves that, so the server's own authorities count.
+func (s *Server) near(ctx context.Context) (egress.Nearness, error) {
+	return s.d.o.Egress.Trusting(s.settings.cas()).Near(ctx, s.url)
+}
+
 // found is what a server and its issuer have published.
 type found struct {
 	near     egress.Nearness
@@ -33,7 +38,7 @@ type found struct {
 
 // discover finds out who signs people in to the server.
 func (s *Server) discover(ctx context.Context, c oauth.Challenge) (f found, err error) {
-	if f.near, err = s.d.o.Egress.Near(ctx, s.url); err != nil {
+	if f.near, err = s.near(ctx); err != nil {
 		return f, err
 	}
 	d := s.d.reach(f.near, s)

@@ -315,7 +315,7 @@ func (f *Flow) discover(ctx context.Context, safe *store.Safe) error {
 	a := s.account(f.of.Subject)
 	c := a.challenge()
 	if c.Scheme == "" {
-		near, err := f.d.o.Egress.Near(ctx, s.url)
+		near, err := s.near(ctx)
 		if err != nil {
 			return err
 		}
