@@ -58,7 +58,7 @@ soak: ## 5,000 sessions of both eras that come, idle, call and go for an hour; A
 	cd bench && go run . soak $(ARGS)
 
 same-ids: ## 64 clients with the same ids on one process, CALLS=1000000 times (test X05)
-	DRAGOMAN_SOAK_CALLS=$(CALLS) go test -count=1 -timeout 30m -v -run 'TestX05_AllTheSameIDs' ./internal/app/daemon
+	DRAGOMAN_SOAK_CALLS=$(CALLS) go test -count=1 -timeout 30m -v -run 'TestX05_TM08_AllTheSameIDs' ./internal/app/daemon
 
 attack: ## the attack tests of the filesystem server, longer: ATTACK=SECONDS
 	DRAGOMAN_ATTACK=$(ATTACK) go test -race -count=1 -v -run 'Attack|Large' ./internal/server/files

@@ -213,9 +213,9 @@ func TestTwoPeopleChangeOneProject(t *testing.T) {
 	}
 }
 
-// TestWhoMayChangeProjects checks what who may do with which project. Nobody learns of a project in which they
+// TestTM16_WhoMayChangeProjects checks what who may do with which project. Nobody learns of a project in which they
 // have no role, and only an admin decides what runs on this machine, and what serve connects to.
-func TestWhoMayChangeProjects(t *testing.T) {
+func TestTM16_WhoMayChangeProjects(t *testing.T) {
 	t.Parallel()
 	r := serving(t, demoServer(t, "notes", "legacy"))
 	access := r.api.Access()

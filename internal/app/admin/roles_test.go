@@ -157,9 +157,9 @@ func wantOfShop(x *route, credential string, other int) int {
 	return 403
 }
 
-// TestTA01EveryRoute checks that at each place, with each credential, each method of each path is refused as the
+// TestTA01_TM03_EveryRoute checks that at each place, with each credential, each method of each path is refused as the
 // table of routes says, and nothing else is. After each refusal, an innocent admin is let in.
-func TestTA01EveryRoute(t *testing.T) {
+func TestTA01_TM03_EveryRoute(t *testing.T) {
 	t.Parallel()
 	k, gone := newKeyring(), func() context.Context { c, end := context.WithCancel(t.Context()); end(); return c }()
 	asked := 0

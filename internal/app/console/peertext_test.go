@@ -8,9 +8,9 @@ import (
 	"unicode"
 )
 
-// TestPeerText checks that text from a peer is inert, and that invisible characters in the text become
+// TestTM21_PeerText checks that text from a peer is inert, and that invisible characters in the text become
 // visible.
-func TestPeerText(t *testing.T) {
+func TestTM21_PeerText(t *testing.T) {
 	for _, tt := range []struct{ name, text, want string }{
 		{"plain", "Claude Code 2.1", "Claude Code 2.1"},
 		{"letters", "zusammenfassung_für_日本語 שלום", "zusammenfassung_für_日本語 שלום"},

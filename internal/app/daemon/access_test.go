@@ -72,10 +72,10 @@ func TestServeWithoutKeyFolder(t *testing.T) {
 	}
 }
 
-// TestCookieOpensNoEndpoint checks that the session of a browser and the key open only the console.
+// TestTM02_CookieOpensNoEndpoint checks that the session of a browser and the key open only the console.
 // An MCP endpoint treats a request from the console's page in the same way as a request from any
 // other page, and does not exist at the console's name.
-func TestCookieOpensNoEndpoint(t *testing.T) {
+func TestTM02_CookieOpensNoEndpoint(t *testing.T) {
 	t.Parallel()
 	var link string
 	r := serve(t, snapshot(), func(o *ServeOptions) { o.Console = func(c Console) { link = c.Link() } })

@@ -34,14 +34,14 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
 
-// crowdCallsVar sets how many calls TestX05_AllTheSameIDs makes; see `make same-ids`.
+// crowdCallsVar sets how many calls TestX05_TM08_AllTheSameIDs makes; see `make same-ids`.
 const crowdCallsVar = "DRAGOMAN_SOAK_CALLS"
 
-// TestX05_AllTheSameIDs runs 64 clients of both eras, on pipes and over HTTP. All clients share one
+// TestX05_TM08_AllTheSameIDs runs 64 clients of both eras, on pipes and over HTTP. All clients share one
 // server process and use the id 1 and the progress token "1". Each call carries a mark. The test
 // fails if a client gets an answer, a progress notification or a log line with the mark of another
 // client.
-func TestX05_AllTheSameIDs(t *testing.T) {
+func TestX05_TM08_AllTheSameIDs(t *testing.T) {
 	calls := 100_000
 	if testing.Short() || raceEnabled {
 		calls = 5_000

@@ -219,9 +219,9 @@ func TestTA48_NamesOfOneEndpoint(t *testing.T) {
 	}
 }
 
-// TestTA09_ForwardingHeaders sends the headers in which proxies say who and where somebody is, in both spellings.
+// TestTA09_TM06_ForwardingHeaders sends the headers in which proxies say who and where somebody is, in both spellings.
 // They change neither what a document says nor who somebody is.
-func TestTA09_ForwardingHeaders(t *testing.T) {
+func TestTA09_TM06_ForwardingHeaders(t *testing.T) {
 	t.Parallel()
 	p := idptest.New(t)
 	r := protected(t, p, func(s *config.Snapshot) {

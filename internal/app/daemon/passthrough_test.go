@@ -51,10 +51,10 @@ func (h *heard) record(next http.Handler) http.Handler {
 	})
 }
 
-// TestTA25_NothingOfTheClientsHeadersReachesAServer puts canaries into the headers of clients of both eras over
+// TestTA25_TM05_NothingOfTheClientsHeadersReachesAServer puts canaries into the headers of clients of both eras over
 // every transport, one of which is the client's API key. No server, of either era on either transport, gets
 // one. A server's own header does reach it.
-func TestTA25_NothingOfTheClientsHeadersReachesAServer(t *testing.T) {
+func TestTA25_TM05_NothingOfTheClientsHeadersReachesAServer(t *testing.T) {
 	t.Parallel()
 	var servers []*upstreamUnderTest
 	got := map[string]func() []byte{}

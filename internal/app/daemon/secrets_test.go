@@ -67,10 +67,10 @@ func (s *sealed) pid(server string) string {
 	return toolText(s.call("/s/"+server+"/mcp", "pid", "{}").message(s.t))
 }
 
-// TestTM19_SecretsOfTheStore lets servers use secrets that other processes store, change and remove while
+// TestTM19_TA37_SecretsOfTheStore lets servers use secrets that other processes store, change and remove while
 // serve runs. Only the servers whose secrets have changed are restarted, and nothing that we show has a
 // secret (TA37), neither a current nor a former one.
-func TestTM19_SecretsOfTheStore(t *testing.T) {
+func TestTM19_TA37_SecretsOfTheStore(t *testing.T) {
 	t.Parallel()
 	database := filepath.Join(t.TempDir(), "house", "dragoman.db")
 	other := safeAt(t, database)

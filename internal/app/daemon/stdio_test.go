@@ -230,9 +230,9 @@ func TestS18_ModernServerAsks(t *testing.T) {
 	}
 }
 
-// TestS19_Environment checks that a server gets the variables of its configuration, but not all
+// TestS19_TM18_Environment checks that a server gets the variables of its configuration, but not all
 // variables of Dragoman's environment.
-func TestS19_Environment(t *testing.T) {
+func TestS19_TM18_Environment(t *testing.T) {
 	t.Setenv("DRAGOMAN_TEST_SECRET", "canary")
 	u := child(t, "child", "legacy", func(s *config.Server) { s.Env["GIVEN"] = config.NewSecret("yes") })
 	r := run(t, u)

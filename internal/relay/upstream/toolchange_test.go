@@ -139,10 +139,10 @@ func TestOldAnswerIsNoChange(t *testing.T) {
 	}
 }
 
-// TestChangedToolIsAnEvent checks that a changed tool is one event, whoever reads the list: Dragoman
+// TestTM22_ChangedToolIsAnEvent checks that a changed tool is one event, whoever reads the list: Dragoman
 // or a client, also after a restart of the server, and also if several clients read it. A tool that
 // only some clients see is no change.
-func TestChangedToolIsAnEvent(t *testing.T) {
+func TestTM22_ChangedToolIsAnEvent(t *testing.T) {
 	for _, era := range []string{"legacy", "modern", "both"} {
 		t.Run(era, func(t *testing.T) {
 			h := &program{legacy: era != "modern", modern: era != "legacy"}

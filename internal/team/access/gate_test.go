@@ -2,8 +2,10 @@ package access
 
 import (
 	"errors"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -157,8 +159,8 @@ func TestWho(t *testing.T) {
 	}
 }
 
-// TestTA03KeyInTheURL checks that a key in the URL opens nothing and is gone from the request.
-func TestTA03KeyInTheURL(t *testing.T) {
+// TestTA03_H17_KeyInTheURL checks that a key in the URL opens nothing and is gone from the request.
+func TestTA03_H17_KeyInTheURL(t *testing.T) {
 	for _, open := range []bool{false, true} {
 		r := newRig(open)
 		for _, query := range []string{"key=" + r.good, r.good, "a=1&" + r.good + "=", "x=dr%67k_" + r.good[5:], "x;y=" + r.good, "a=%zz&k=" + r.good, "a=%zz%64rgk_" + r.good[5:], "x;y=%64rgk%5F" + r.good[5:], "%%64rgk_" + r.good[5:], "a=%&b=%4&%64%72%67%6b%5f" + r.good[5:] + "%"} {
@@ -233,4 +235,59 @@ func FuzzTA02Credentials(f *testing.F) {
 			t.Errorf("%q, %q, %q is %v", auth, key, query, who)
 		}
 	})
+}
+
+// TestTA02_TM04_NobodyIsNeverSomebody sends credentials of all shapes, in all headers and in pairs, to a gate that wants
+// one: each is refused, or is the key of somebody who has it. Nobody becomes the local user, or gets a role, because
+// a credential is missing, malformed or almost right.
+func TestTA02_TM04_NobodyIsNeverSomebody(t *testing.T) {
+	r := newRig(false)
+	r.gate.Own("the-key-of-the-process-0123456789")
+	good, err := r.gate.Principal(request("/mcp", "X-API-Key", r.good))
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := []string{
+		"", " ", "Bearer", "bearer ", "Bearer  ", "Basic YTpi", "Basic Og==", "Negotiate x", "Bearer null", "Bearer undefined", "Bearer local", "Bearer anonymous", "Bearer admin", "local", "p:ada", "k:0123456789ab",
+		"Bearer drgk_", "Bearer drgk__", "Bearer " + r.good[:len(r.good)-1], "Bearer " + r.good + "A", "Bearer " + strings.ToUpper(r.good), "Bearer " + r.good + " " + r.good, "Bearer " + r.good + ",Bearer " + r.good,
+		"Bearer " + r.expired, "Bearer " + r.past, "Bearer " + r.foreign, "Bearer the-key-of-the-process-012345678", "the-key-of-the-process-0123456789x", "Bearer eyJhbGciOiJub25lIn0.e30.", "Bearer " + strings.Repeat("x", 1<<16), "Bearer \x00", "Bearer \xff",
+		"Bearer ${DRAGOMAN_KEY}", "Token " + r.good, r.good[:30] + "AAAA" + r.good[34:],
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 500 { // a right key with one wrong character
+		at := len("drgk_") + random.IntN(len(r.good)-len("drgk_"))
+		if c := "ABCxyz019-_."[random.IntN(12)]; c != r.good[at] {
+			words = append(words, "Bearer "+r.good[:at]+string(c)+r.good[at+1:])
+		}
+	}
+	for _, word := range words {
+		for _, header := range [][]string{
+			{"Authorization", word}, {"X-API-Key", strings.TrimPrefix(word, "Bearer ")}, {"Cookie", "dragoman_console_7300=" + strings.TrimPrefix(word, "Bearer ")}, {"Proxy-Authorization", word}, {"X-Forwarded-User", "local"}, {"X_Api_Key", r.good},
+			{"Authorization", word, "X-API-Key", r.good}, {"Authorization", word, "Authorization", "Bearer " + r.good}, {"X-API-Key", r.good, "X-API-Key", strings.TrimPrefix(word, "Bearer ")},
+		} {
+			who, err := r.gate.Principal(request("/mcp", header...))
+			switch {
+			case err == nil && who != good:
+				t.Errorf("%q: %+v came in", header, who)
+			case err == nil && (!slices.Contains(header, r.good) || header[0] == "X_Api_Key"):
+				t.Errorf("%q: came in without the key", header)
+			case err != nil && who != nil:
+				t.Errorf("%q: refused, and still %+v", header, who)
+			}
+			if visitor, err := r.gate.Visitor(request("/api/v1/status", header...)); visitor == identity.Local || err == nil && visitor != nil && visitor != good {
+				t.Errorf("%q: the API takes nobody for %+v", header, visitor)
+			}
+		}
+	}
+	for _, who := range []*identity.Principal{nil, {}, {Subject: "local", Seat: "local"}, {Subject: "local", Seat: "local", Via: "none"}, {Subject: "k:none", Seat: "k:none", Via: "key"}, {Subject: "p:ada", Seat: "s:none", Via: "link"}} {
+		if roles := r.gate.Roles(who, "default"); len(roles) > 0 {
+			t.Errorf("%+v has %v", who, roles)
+		}
+		if _, ok := r.gate.Reach(who, "default"); ok {
+			t.Errorf("%+v reaches the servers", who)
+		}
+	}
+	if who, err := r.gate.Principal(request("/mcp", "X-API-Key", r.good)); err != nil || who != good {
+		t.Errorf("the innocent client is out: %v", err)
+	}
 }

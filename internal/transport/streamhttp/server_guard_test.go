@@ -50,7 +50,7 @@ func TestH02_OtherMethods(t *testing.T) {
 	d.untouched()
 }
 
-func TestH03_ForeignOrigin(t *testing.T) {
+func TestH03_TM02_ForeignOrigin(t *testing.T) {
 	d := open(t, &hall{}, nil)
 	for _, method := range []string{"POST", "GET", "DELETE", "PUT"} {
 		for _, origin := range []string{"https://evil.example", "http://127.0.0.1.evil.example", "http://localhost:1", "http://localhost", "file://", "http://"} {
@@ -101,7 +101,7 @@ func TestH04_ConfiguredHostsAndOrigins(t *testing.T) {
 	}
 }
 
-func TestH05_ForeignHost(t *testing.T) {
+func TestH05_TM01_ForeignHost(t *testing.T) {
 	d := open(t, &hall{}, nil)
 	for _, host := range []string{"evil.example", "localhost.evil.example", "127.0.0.1.nip.io", "0.0.0.0", "169.254.1.1"} {
 		for _, method := range []string{"POST", "GET", "DELETE"} {
@@ -113,7 +113,7 @@ func TestH05_ForeignHost(t *testing.T) {
 	d.untouched()
 }
 
-func TestH08_ContentType(t *testing.T) {
+func TestH08_TM02_ContentType(t *testing.T) {
 	d := open(t, &hall{}, nil)
 	for _, ct := range []string{"Content-Type:", "Content-Type: text/plain", "Content-Type: multipart/form-data; boundary=x", "Content-Type: application/jsonp", "Content-Type: application/json, text/plain"} {
 		d.post(call("1"), ct).want(t, 415, -32600)

@@ -132,7 +132,7 @@ func TestL05_UnknownSession(t *testing.T) {
 	d.callModern()
 }
 
-func TestL06_ForeignSession(t *testing.T) {
+func TestL06_TM07_ForeignSession(t *testing.T) {
 	d := open(t, &hall{}, func(o *Options) {
 		o.Principal = whoAsks
 	})
