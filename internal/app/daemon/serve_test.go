@@ -56,13 +56,14 @@ type sseClient struct {
 	r      *rig
 	events *stream
 	post   string
+	header []string // of each request
 }
 
 // dialSSE opens an HTTP+SSE stream and reads its endpoint event.
-func dialSSE(r *rig, path string) *sseClient {
+func dialSSE(r *rig, path string, header ...string) *sseClient {
 	r.t.Helper()
-	c := &sseClient{r: r}
-	resp, err := r.request(context.Background(), "GET", path, nil, "Accept", "text/event-stream")
+	c := &sseClient{r: r, header: header}
+	resp, err := r.request(context.Background(), "GET", path, nil, append([]string{"Accept", "text/event-stream"}, header...)...)
 	if err != nil || resp.StatusCode != 200 {
 		r.t.Fatalf("GET %s: %v %v", path, resp, err)
 	}
@@ -91,7 +92,7 @@ func dialSSE(r *rig, path string) *sseClient {
 
 func (c *sseClient) send(body string) {
 	c.r.t.Helper()
-	if a := c.r.post(c.post, body); a.status != 202 {
+	if a := c.r.post(c.post, body, c.header...); a.status != 202 {
 		c.r.t.Fatalf("POST %s: %d %s", c.post, a.status, a.body)
 	}
 }
