@@ -100,42 +100,11 @@ var sdkLegs = []leg{
 // signInLegs are the scenarios auth/*, in which Dragoman signs in at the suite's authorization server.
 // The client behind Dragoman is signInMode.
 var signInLegs = []leg{
-	{side: "client", via: "sign-in", rev: "2025-03-26", only: withoutMetadata, each: true, want: 2, of: 2, excused: reasons(missing["2025-03-26"])},
-	{side: "client", via: "sign-in", rev: "2025-06-18", only: tokenMethods, each: true, want: 3, of: 3, excused: reasons(missing["2025-06-18"])},
-	{side: "client", via: "sign-in", rev: "2025-11-25", also: authExtensions, each: true, want: 20, of: 20, excused: reasons(missing["2025-11-25"])},
-	{side: "client", via: "sign-in", rev: "2026-07-28", also: authExtensions, each: true, want: 31, of: 31, excused: reasons(missing["2026-07-28"])},
+	{side: "client", via: "sign-in", rev: "2025-03-26", only: withoutMetadata, each: true, want: 2, of: 2},
+	{side: "client", via: "sign-in", rev: "2025-06-18", only: tokenMethods, each: true, want: 3, of: 3},
+	{side: "client", via: "sign-in", rev: "2025-11-25", also: authExtensions, each: true, want: 20, of: 20},
+	{side: "client", via: "sign-in", rev: "2026-07-28", also: authExtensions, each: true, want: 31, of: 31},
 }
-
-// missing are the scenarios auth/* that Dragoman does not pass yet, by revision and reason.
-var missing = map[string]map[string][]string{
-	"2025-03-26": {noSignIn: withoutMetadata},
-	"2025-06-18": {noSignIn: tokenMethods},
-	"2025-11-25": {noSignIn: slices.Concat(discovery, scopes, tokenMethods, clients), noService: authExtensions},
-	"2026-07-28": {noSignIn: slices.Concat(discovery, scopes, tokenMethods, clients, refusals, added), noService: authExtensions},
-}
-
-const (
-	noSignIn  = "Dragoman cannot sign in yet"
-	noService = "Dragoman cannot sign in as a service or with proofs yet"
-)
-
-// These are the scored scenarios auth/* by subject.
-var (
-	discovery = []string{"auth/metadata-default", "auth/metadata-var1", "auth/metadata-var2", "auth/metadata-var3"}
-	scopes    = []string{
-		"auth/scope-from-www-authenticate", "auth/scope-from-scopes-supported", "auth/scope-omitted-when-undefined",
-		"auth/scope-step-up", "auth/scope-retry-limit",
-	}
-	clients  = []string{"auth/basic-cimd", "auth/pre-registration"}
-	refusals = []string{
-		"auth/resource-mismatch", "auth/iss-supported-missing", "auth/iss-wrong-issuer", "auth/iss-unexpected", "auth/iss-normalized",
-		"auth/metadata-issuer-mismatch",
-	}
-	added = []string{
-		"auth/offline-access-scope", "auth/offline-access-not-supported", "auth/authorization-server-migration",
-		"auth/iss-supported", "auth/iss-not-advertised",
-	}
-)
 
 // withoutMetadata and tokenMethods are the scenarios auth/* of the two revisions without a frozen set.
 var (

@@ -30,7 +30,6 @@ func TestMain(m *testing.M) {
 // TestRun signs in once, through `dragoman run URL` in an empty home. A second start asks nothing, and
 // neither does a call after the access token has ended.
 func TestRun(t *testing.T) {
-	t.Skip("Dragoman cannot sign in yet")
 	if testing.Short() {
 		t.Skip("builds the program")
 	}

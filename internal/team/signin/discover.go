@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -34,6 +35,14 @@ type found struct {
 	resource *oauth.Resource // nil if there's no metadata
 	issuer   *oauth.Issuer
 	uri      string // what we call the server to the issuer; "" if we say nothing
+}
+
+// bound reports whether tokens for the server have to be bound to a key of ours (RFC 9449): its issuer can do that,
+// and the server itself has said that it takes such tokens, in its challenge or its metadata. Many issuers bind
+// tokens for whoever asks, but most servers understand Bearer alone.
+func (f *found) bound(c oauth.Challenge) bool {
+	wanted := c.Scheme == "DPoP" || f.resource != nil && (f.resource.DPoPBound || slices.Contains(f.resource.DPoPAlgs, "ES256"))
+	return wanted && slices.Contains(f.issuer.DPoPAlgs, "ES256")
 }
 
 // discover finds out who signs people in to the server.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/url"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -345,7 +344,7 @@ func (f *Flow) discover(ctx context.Context, safe *store.Safe) error {
 		r.Scopes = oauth.Union(t.requested, union(r.Scopes, c.Scopes))
 	}
 	var p *oauth.Prover
-	if slices.Contains(found.issuer.DPoPAlgs, "ES256") {
+	if found.bound(c) {
 		p = oauth.NewProver()
 		r.Thumb = p.Thumbprint()
 	}

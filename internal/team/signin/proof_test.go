@@ -38,3 +38,29 @@ func TestNonceOfTheServer(t *testing.T) {
 	}
 	s.Nonce("nobody", "https://h/mcp", "N2")
 }
+
+// TestBound checks when a token is bound to a key: an issuer that could is not enough, because a server that
+// understands Bearer alone would refuse it.
+func TestBound(t *testing.T) {
+	able, other := []string{"EdDSA", "ES256"}, []string{"RS256"}
+	for _, tt := range []struct {
+		name     string
+		scheme   string
+		resource *oauth.Resource
+		issuer   []string
+		want     bool
+	}{
+		{"nobody says anything", "Bearer", nil, nil, false},
+		{"the issuer alone", "Bearer", &oauth.Resource{}, able, false},
+		{"the challenge", "DPoP", nil, able, true},
+		{"the metadata", "Bearer", &oauth.Resource{DPoPAlgs: able}, able, true},
+		{"the metadata insists", "Bearer", &oauth.Resource{DPoPBound: true}, able, true},
+		{"another algorithm at the server", "Bearer", &oauth.Resource{DPoPAlgs: other}, able, false},
+		{"another algorithm at the issuer", "DPoP", &oauth.Resource{DPoPAlgs: able}, other, false},
+	} {
+		f := found{resource: tt.resource, issuer: &oauth.Issuer{DPoPAlgs: tt.issuer}}
+		if got := f.bound(oauth.Challenge{Scheme: tt.scheme}); got != tt.want {
+			t.Errorf("%s: %v", tt.name, got)
+		}
+	}
+}

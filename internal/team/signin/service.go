@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -149,7 +148,7 @@ func (v *service) get(ctx context.Context) (*token, error) {
 			return nil, err
 		}
 		v.found = &f
-		if slices.Contains(f.issuer.DPoPAlgs, "ES256") && v.prover == nil {
+		if f.bound(c) && v.prover == nil {
 			v.prover = oauth.NewProver()
 		}
 	}
