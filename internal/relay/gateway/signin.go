@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -49,6 +50,12 @@ type SigningIn struct {
 	Browse func()
 }
 
+// id is short, because clients carry it.
+func (a *SigningIn) id() string {
+	sum := sha256.Sum256([]byte(a.Link))
+	return string(sum[:16])
+}
+
 func (a *SigningIn) browse() {
 	if a.Browse != nil {
 		a.Browse()
@@ -69,9 +76,15 @@ type SignIn struct {
 
 	mu       sync.Mutex
 	declined map[signInKey]time.Time           // who doesn't want to be asked until then
-	asked    map[string]time.Time              // when a link was last shown to a client
+	asked    map[string]shown                  // the links that clients have got, by SigningIn.id
 	handed   map[signInKey]bool                // who has got a list with nothing but the tool sign_in
 	greeted  map[uint64]mcp.SubscriptionFilter // the lists of whose changes a conversation was told that it hears
+}
+
+// shown is a link that clients have got.
+type shown struct {
+	last time.Time // when the last client got it; zero if that one has given up
+	*SigningIn
 }
 
 // signInKey identifies a person and a server.
@@ -144,10 +157,10 @@ func (s *SignIn) hasDeclined(key signInKey) bool {
 func (s *SignIn) first(a *SigningIn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if at, ok := s.asked[a.Link]; ok && time.Since(at) < a.hold() {
+	if time.Since(s.asked[a.id()].last) < a.hold() {
 		return false
 	}
-	s.asked = put(s.asked, a.Link, time.Now())
+	s.asked = put(s.asked, a.id(), shown{time.Now(), a})
 	return true
 }
 
@@ -155,7 +168,18 @@ func (s *SignIn) first(a *SigningIn) bool {
 func (s *SignIn) unasked(a *SigningIn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.asked, a.Link)
+	s.asked[a.id()] = shown{SigningIn: a}
+}
+
+// failed returns why a sign-in has failed since its link was shown, or nil.
+func (s *SignIn) failed(id string) error {
+	s.mu.Lock()
+	a := s.asked[id].SigningIn
+	s.mu.Unlock()
+	if a == nil || !a.over() {
+		return nil
+	}
+	return a.Err()
 }
 
 // hand remembers whether a client's list of tools has nothing but the tool sign_in.
@@ -286,6 +310,11 @@ func (x runner) askSignIn(ctx context.Context, r *route, k mcp.Caller) (*mcp.Rep
 	case x.signer.hasDeclined(key):
 		return r.refuse(declinedText(r.Server))
 	}
+	if last != nil {
+		if _, id := promised(last.State); x.signer.failed(id) != nil {
+			return r.refuse(signInError(r.Server, x.signer.failed(id)).Message)
+		}
+	}
 	a, err := x.signer.Signer.SignIn(ctx, r.Client.Who, r.Server)
 	if err != nil {
 		e := signInError(r.Server, err)
@@ -315,10 +344,12 @@ func (x runner) askSignIn(ctx context.Context, r *route, k mcp.Caller) (*mcp.Rep
 // a question, and comes back.
 func (s *signIn) deferred(ctx context.Context, last *mcp.Answered) (*mcp.Reply, error) {
 	asked := last != nil && len(last.Result) > 0
-	if asked && time.Now().Unix() > expiryIn(last.State) {
-		return s.route.refuse(fmt.Sprintf("nobody signed in to %s in time; call again to get another link", s.route.Server))
+	if asked {
+		if expiry, _ := promised(last.State); time.Now().Unix() > expiry {
+			return s.route.refuse(fmt.Sprintf("nobody signed in to %s in time; call again to get another link", s.route.Server))
+		}
 	}
-	open := mcp.Answered{Step: stepSignIn, State: binary.BigEndian.AppendUint64(nil, uint64(s.Expires.Unix()))}
+	open := mcp.Answered{Step: stepSignIn, State: append(binary.BigEndian.AppendUint64(nil, uint64(s.Expires.Unix())), s.id()...)}
 	q := bridge.Asking{Question: s.question(""), Passed: len(s.policy), Unfound: s.route.unfound != nil}
 	q.Answers = append(s.route.answersBut(stepSignIn), open)
 	if !asked && s.signer.first(s.SigningIn) {
@@ -337,11 +368,12 @@ func (s *signIn) deferred(ctx context.Context, last *mcp.Answered) (*mcp.Reply, 
 	return s.bridge.Defer(s.route.server, &s.route.Attempt, q)
 }
 
-func expiryIn(state []byte) int64 {
-	if len(state) != 8 {
-		return 0
+// promised returns when the link ends that a client has got, and its SigningIn.id, from the state of its retry.
+func promised(state []byte) (expiry int64, id string) {
+	if len(state) < 8 {
+		return 0, ""
 	}
-	return int64(binary.BigEndian.Uint64(state))
+	return int64(binary.BigEndian.Uint64(state)), string(state[8:])
 }
 
 // errNotAccepted is the error of a question that the person didn't agree to.

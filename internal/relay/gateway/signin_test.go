@@ -349,6 +349,28 @@ func TestAnswersWithoutAQuestion(t *testing.T) {
 	}
 }
 
+// TestFailureBeforeTheRetry lets a sign-in fail while a modern client asks its person. The retry says why, and waits
+// for no other sign-in, which nobody has begun.
+func TestFailureBeforeTheRetry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &porter{wrong: errors.New("the issuer is not the right one")}
+		_, g := guardedBy(p)
+		defer g.Bridge.Close()
+		f := &mcp.ClientInfo{Revision: mcp.R20260728, Capabilities: []byte(opensLinks)}
+		got, _ := ask(t, g, f, &recordingCaller{}, mcp.MethodCallTool, `{"name":"t"}`)
+		_, state, _ := strings.Cut(got, `"requestState":`)
+		state, _, _ = strings.Cut(state, `}`)
+		p.finish()
+		got, took := ask(t, g, f, &recordingCaller{}, mcp.MethodCallTool, `{"name":"t","requestState":`+state+`,"inputResponses":{"user_sign_in":{"action":"accept"}}}`)
+		if !strings.Contains(got, `"isError":true`) || took != 0 || p.began != 1 {
+			t.Errorf("after %v and %d sign-ins: %s", took, p.began, got)
+		}
+		if got, _ = ask(t, g, f, &recordingCaller{}, mcp.MethodCallTool, `{"name":"t"}`); !strings.Contains(got, "https://i.example/2") {
+			t.Errorf("the next call: %s", got)
+		}
+	})
+}
+
 // TestOneTab checks that a link is opened by the client, if it can show links, or else by us: not by both.
 func TestOneTab(t *testing.T) {
 	for _, tt := range []struct {
