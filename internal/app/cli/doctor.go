@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -26,6 +27,7 @@ type doctorCommand struct {
 	allow          []string // the setting egress.allow
 	file           string
 	asJSON, deep   bool
+	signIn         bool
 	all            bool
 	call, code     string
 	patience, wait time.Duration
@@ -46,7 +48,7 @@ connection, and report its problems. Doctor checks:
 - how it handles ids, unknown methods, malformed input and long messages
 - whether lists and schemas are valid and match the capabilities
 - over HTTP: headers, sessions and status codes
-- without signing in: how people sign in, up to the registration of a client
+- how people sign in: metadata, registration; with --sign-in, also the tokens
 
 The report begins with a verdict: the server's name, what it offers, what its
 tools cost in tokens (an estimate), and which revisions work, directly and
@@ -80,6 +82,9 @@ that ends normally.`,
   # Print the codes of all errors, in CI.
   dragoman doctor --json -- ./server | jq -r '.findings[] | select(.level == "error") | .code'
 
+  # Diagnose a server that wants a sign-in, and sign in.
+  dragoman doctor --sign-in https://mcp.example.com/mcp
+
   # Print everything: infos, passed checks, and all messages.
   dragoman doctor --all -v -- ./server
 
@@ -100,6 +105,7 @@ func (c *doctorCommand) addFlags(cmd *cobra.Command) {
 	fl.BoolVar(&c.asJSON, "json", false, "print the findings and the verdict as one JSON object")
 	fl.BoolVar(&c.all, "all", false, "also print infos, passed checks, and why a revision does not work")
 	fl.BoolVar(&c.deep, "deep", false, "also run the slow tests: very long messages and lists, many requests at once")
+	fl.BoolVar(&c.signIn, "sign-in", false, "if the server wants it, also sign in with a browser, and test the tokens")
 	fl.StringVar(&c.call, "call", "", "call the tool `NAME` without arguments, then call it again and cancel it")
 	fl.StringVar(&c.code, "explain", "", "explain the finding `CODE` and exit")
 	fl.DurationVar(&c.patience, "timeout", 5*time.Second, "wait at most `TIME` for each response")
@@ -195,15 +201,31 @@ func (c *doctorCommand) examine(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	c.showProgress()
-	r, err := doctor.Examine(cmd.Context(), target, doctor.Options{
+	o := doctor.Options{
 		Deep: c.deep, Call: c.call, Patience: c.patience, Start: c.wait,
 		Progress: func(step string) { c.status.Step(server.Name, step) },
-	})
+	}
+	if c.signIn {
+		o.SignIn = c.openPage
+	}
+	r, err := doctor.Examine(cmd.Context(), target, o)
 	c.status.End()
 	if err != nil {
 		return signalOr(cmd.Context(), err)
 	}
 	return c.printReport(server, r)
+}
+
+// openPage shows the page at which the user signs in, and opens a browser for it if there is one.
+func (c *doctorCommand) openPage(ctx context.Context, page string) error {
+	resume := c.status.Pause()
+	defer resume()
+	t := &terminal{status: c.status}
+	t.say("Sign in, so that doctor can test the tokens:", "  "+clean(page))
+	if seat := c.env.seat(); seat.HasBrowser() {
+		_ = seat.Open(ctx, page) // without it the user opens the page
+	}
+	return nil
 }
 
 // doctorTarget returns the server that the command examines.
