@@ -26,9 +26,10 @@ func TestDoctor(t *testing.T) {
 		start func(t *testing.T) *issuer
 		want  []string
 	}{
-		// zitadel's example ends its issuer with a slash, which the server leaves out, and has neither registration nor iss.
-		{"zitadel", false, func(t *testing.T) *issuer { return zitadel(t, "/") }, []string{"DRG-AUTH-ISS-OPTIONAL", "DRG-AUTH-ISSUER-SLASH", "DRG-AUTH-NO-REGISTRATION"}},
-		{"oidc-provider", true, func(t *testing.T) *issuer { return oidcProvider(t, time.Hour) }, nil},
+		// zitadel's example ends its issuer with a slash, which the server leaves out, and has neither registration nor iss. Both are on another port
+		// than the server, where clients of 2025-03-26 don't look.
+		{"zitadel", false, func(t *testing.T) *issuer { return zitadel(t, "/") }, []string{"DRG-AUTH-ISS-OPTIONAL", "DRG-AUTH-ISSUER-SLASH", "DRG-AUTH-NO-REGISTRATION", "DRG-AUTH-OLD-CLIENTS"}},
+		{"oidc-provider", true, func(t *testing.T) *issuer { return oidcProvider(t, time.Hour) }, []string{"DRG-AUTH-OLD-CLIENTS"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if tc.npm && os.Getenv("DRAGOMAN_ISSUERS") == "" {

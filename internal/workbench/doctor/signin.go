@@ -31,7 +31,7 @@ func (e *exam) visitSignIn(ctx context.Context) {
 	}
 	s := &signIn{e: e, challenge: "# the header WWW-Authenticate of the 401 is missing"}
 	if len(fields) > 0 {
-		s.challenge = "< WWW-Authenticate: " + e.redact([]byte(strings.Join(fields, ", ")))
+		s.challenge = "< WWW-Authenticate: " + e.redact([]byte(spaced(strings.Join(fields, ", "))))
 	}
 	if s.from, s.asIs = e.askers(ctx); s.from == nil {
 		return
@@ -47,6 +47,9 @@ func (e *exam) visitSignIn(ctx context.Context) {
 		s.old(ctx)
 	}
 }
+
+// spaced sets the scheme of a challenge apart from its parameters, which would be masked like a token otherwise.
+func spaced(challenge string) string { return strings.ReplaceAll(challenge, "Bearer ", "Bearer; ") }
 
 // maxIssuers bounds the authorization servers of one server that we look at.
 const maxIssuers = 3

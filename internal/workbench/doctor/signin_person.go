@@ -155,7 +155,7 @@ func (s *signIn) knock(ctx context.Context, t oauth.Token) (status int, c oauth.
 	fields := resp.Header.Values("WWW-Authenticate")
 	s.last = evidence(s.last, "< HTTP status "+strconv.Itoa(resp.StatusCode))
 	if len(fields) > 0 {
-		s.last = evidence(s.last, "< WWW-Authenticate: "+s.e.redact([]byte(fields[0])))
+		s.last = evidence(s.last, "< WWW-Authenticate: "+s.e.redact([]byte(spaced(fields[0]))))
 	}
 	all := oauth.Challenges((&transport.StatusError{Authenticate: fields}).Challenges())
 	c, _ = oauth.Best(all)
