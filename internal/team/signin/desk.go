@@ -26,7 +26,7 @@ type Options struct {
 	// Browser opens a URL for the person in front of this machine. If it's nil, nobody is.
 	Browser func(ctx context.Context, url string) error
 	// AtOnce begins a sign-in, and opens the browser, when a server no longer takes a credential that this process has
-	// used for the local user. It does that once for each credential.
+	// used for the local user. It does that once for each credential, and opens none if somebody shows the link meanwhile.
 	AtOnce bool
 	// Alone says that nobody but the local user uses this process.
 	Alone bool

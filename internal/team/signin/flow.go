@@ -34,6 +34,8 @@ type Flow struct {
 	of store.SignIn
 
 	tab   atomic.Bool   // this process shall open a browser
+	own   atomic.Bool   // this process has begun the flow by itself; see Options.AtOnce
+	asked atomic.Bool   // somebody has asked for it, and has the link
 	ready chan struct{} // closed when row and kept are set
 	row   store.Flow
 	kept  keptFlow
@@ -65,6 +67,7 @@ func (s *Server) begin(ctx context.Context, of store.SignIn, browser bool) (*Flo
 	if err != nil {
 		return nil, err
 	}
+	f.asked.Store(true)
 	if browser {
 		f.Browse()
 	}
@@ -393,6 +396,7 @@ func (f *Flow) follow(safe *store.Safe) error {
 		return why
 	}
 	close(f.ready)
+	began := time.Now()
 	for {
 		snap, now := safe.Store().Snapshot(), time.Now()
 		row, there := snap.Flow(f.of)
@@ -407,7 +411,7 @@ func (f *Flow) follow(safe *store.Safe) error {
 		case !now.Before(row.Until):
 			return &Problem{Says: "nobody has signed in to server " + quote(f.s.name) + " within " + flowTime.String(), Next: "sign in again"}
 		}
-		if row.Opened.IsZero() && row.Taken.IsZero() && f.tab.Load() && door.ready() && d.o.Browser != nil {
+		if row.Opened.IsZero() && row.Taken.IsZero() && f.wantsTab(began) && door.ready() && d.o.Browser != nil {
 			if err := f.open(safe, now); err != nil {
 				return err
 			}
@@ -420,6 +424,14 @@ func (f *Flow) follow(safe *store.Safe) error {
 			return ErrClosed
 		}
 	}
+}
+
+// quietTime is how long a flow that nobody has asked for waits for somebody who shows the link in another way.
+const quietTime = 3 * time.Second
+
+// wantsTab reports whether this process shall open a browser for a flow that it has followed since a time.
+func (f *Flow) wantsTab(began time.Time) bool {
+	return f.tab.Load() || f.own.Load() && !f.asked.Load() && time.Since(began) > quietTime
 }
 
 // gone returns nil if a flow is no longer in the store because it has led to a credential.

@@ -359,7 +359,7 @@ func (a *account) lack(generation uint64, t *token) {
 		return
 	}
 	if f, err := d.join(a.s, a.of); err == nil {
-		f.tab.Store(true)
+		f.own.Store(true)
 	}
 }
 

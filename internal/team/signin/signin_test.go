@@ -132,6 +132,7 @@ func TestPlainRefusal(t *testing.T) {
 // TestAtOnce has a process that begins a sign-in when a credential is no longer good: one tab for each credential, however
 // often the server refuses, and none before anybody has signed in.
 func TestAtOnce(t *testing.T) {
+	t.Parallel()
 	to := newStrict(t)
 	r := newRig(t, file(t), to, Settings{}, func(o *Options) { o.AtOnce = true })
 	refused := func() {
@@ -152,7 +153,11 @@ func TestAtOnce(t *testing.T) {
 	to.deny = true
 	to.mu.Unlock()
 	refused()
+	began := time.Now()
 	link := <-r.tabs
+	if time.Since(began) < quietTime/2 {
+		t.Error("whoever shows the link in another way has no time for it")
+	}
 	if status, _, err := to.visit(t.Context(), link, "ada"); status != http.StatusForbidden || err != nil {
 		t.Errorf("the page of who declines: %d, %v", status, err)
 	}
@@ -160,5 +165,23 @@ func TestAtOnce(t *testing.T) {
 	time.Sleep(2 * lookEvery)
 	if len(r.tabs) > 0 {
 		t.Error("who declines is asked again")
+	}
+	// The next time, somebody shows the link.
+	to.mu.Lock()
+	to.deny = false
+	to.mu.Unlock()
+	r.signIn(t, to, r.s.Of(nil), "ada")
+	to.mu.Lock()
+	for _, g := range to.access {
+		g.root().revoked = true
+	}
+	to.mu.Unlock()
+	refused()
+	if _, err := r.s.Begin(t.Context(), r.s.Of(nil), false); err != nil {
+		t.Error(err)
+	}
+	time.Sleep(quietTime + 3*lookEvery)
+	if len(r.tabs) > 0 {
+		t.Error("there's a tab beside the link that somebody shows")
 	}
 }
