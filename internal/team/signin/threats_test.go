@@ -88,20 +88,22 @@ func TestTA31ProcessEndsBetween(t *testing.T) {
 	}
 }
 
+// standBy answers with a page of HTML.
+func standBy(status int) func(http.ResponseWriter) bool {
+	return func(w http.ResponseWriter) bool {
+		w.Header().Set("Content-Type", "text/html")
+		w.WriteHeader(status)
+		_, _ = w.Write([]byte("<html>Please stand by</html>"))
+		return true
+	}
+}
+
 // TestTA32Weather lets the token endpoint fail in all ways in which nobody has refused anything. The credential stays, the
 // token is used as long as it's good, and when the weather is over, calls go on.
 func TestTA32Weather(t *testing.T) {
 	t.Parallel()
-	page := func(status int) func(http.ResponseWriter) bool {
-		return func(w http.ResponseWriter) bool {
-			w.Header().Set("Content-Type", "text/html")
-			w.WriteHeader(status)
-			_, _ = w.Write([]byte("<html>Please stand by</html>"))
-			return true
-		}
-	}
 	for name, broken := range map[string]func(http.ResponseWriter) bool{
-		"502": page(502), "503": page(503), "429": page(429), "a page": page(200), "a page of a proxy": page(403), "a page instead of an error": page(400),
+		"502": standBy(502), "503": standBy(503), "429": standBy(429), "a page": standBy(200), "a page of a proxy": standBy(403), "a page instead of an error": standBy(400),
 		"cut off": func(w http.ResponseWriter) bool {
 			if c, _, err := http.NewResponseController(w).Hijack(); err == nil {
 				_ = c.Close()
@@ -201,6 +203,25 @@ func TestTA32ReadsAgain(t *testing.T) {
 	}
 }
 
+// get asks the callback for a page, and returns its status.
+func get(t *testing.T, method, at, host string) int {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, at, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Host = host
+	resp, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if loc := resp.Header.Get("Location"); loc != "" {
+		t.Errorf("%s leads to %s", at, loc)
+	}
+	return resp.StatusCode
+}
+
 // TestTA34StateOnce checks that an answer of an issuer counts once, within ten minutes, only with its state, and only at its
 // own address; whatever doesn't fit leaves the sign-in as it is.
 func TestTA34StateOnce(t *testing.T) {
@@ -209,22 +230,6 @@ func TestTA34StateOnce(t *testing.T) {
 	f, err := r.s.begin(t.Context(), r.s.Of(nil), false)
 	if err != nil {
 		t.Fatal(err)
-	}
-	get := func(method, at, host string) int {
-		req, err := http.NewRequestWithContext(t.Context(), method, at, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Host = host
-		resp, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = resp.Body.Close()
-		if loc := resp.Header.Get("Location"); loc != "" {
-			t.Errorf("%s leads to %s", at, loc)
-		}
-		return resp.StatusCode
 	}
 	at := func(q url.Values) string { return f.kept.Redirect + "?" + q.Encode() }
 	state, iss := f.kept.State, to.URL
@@ -242,14 +247,24 @@ func TestTA34StateOnce(t *testing.T) {
 		{"GET", at(url.Values{"code": {"x"}, "iss": {iss}, "state": {state}}), "127.0.0.1:1", 403},
 		{"POST", at(url.Values{"code": {"x"}, "iss": {iss}, "state": {state}}), "", 405},
 	} {
-		if got := get(c.method, c.at, c.host); got != c.want {
+		if got := get(t, c.method, c.at, c.host); got != c.want {
 			t.Errorf("%d: %d, want %d", i, got, c.want)
 		}
 	}
 	if err := f.Paste(t.Context(), "https://x.example/?code=x&state="+strings.Repeat("A", 43)); err == nil || !strings.Contains(err.Error(), "another sign-in") {
 		t.Errorf("an address of another sign-in: %v", err)
 	}
-	// Two tabs: the second one comes too late.
+}
+
+// TestTA34TwoTabs finishes one sign-in in two tabs: the second one comes too late. So does one that comes after ten minutes.
+func TestTA34TwoTabs(t *testing.T) {
+	to := newStrict(t)
+	r := newRig(t, file(t), to, Settings{}, nil)
+	f, err := r.s.begin(t.Context(), r.s.Of(nil), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	state, iss := f.kept.State, to.URL
 	var tabs sync.WaitGroup
 	statuses := make(chan int, 2)
 	for range 2 {
@@ -257,7 +272,7 @@ func TestTA34StateOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tabs.Go(func() { statuses <- get("GET", back, "") })
+		tabs.Go(func() { statuses <- get(t, "GET", back, "") })
 	}
 	tabs.Wait()
 	if a, b := <-statuses, <-statuses; a+b != 600 {
@@ -418,7 +433,13 @@ func TestTA38OnePersonOneCredential(t *testing.T) {
 	if f, err := r.s.Begin(t.Context(), r.s.Of(ada), false); err != nil || f.Link() != "" {
 		t.Errorf("Ada has signed in, and shall open %q: %v", f.Link(), err)
 	}
-	// One for all, where somebody says so.
+}
+
+// TestTA38WhoShares checks whose credential a scope has where one is for all, and where only the local user is.
+func TestTA38WhoShares(t *testing.T) {
+	to := newStrict(t)
+	ada := &identity.Principal{Subject: "p:ada", Seat: "k:1"}
+	all := []*identity.Principal{ada, {Subject: "p:bob", Seat: "s:2"}, identity.Local}
 	common := newRig(t, file(t), to, Settings{Per: "shared"}, func(o *Options) { o.Alone = false })
 	for _, who := range all {
 		if common.s.Scope(who) != "" || common.s.Of(who).Subject != store.Shared {
