@@ -3,16 +3,10 @@
 package daemon
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"io"
-	"math/big"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -23,38 +17,13 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 	"github.com/dragoman-mcp/dragoman/internal/team/access"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/certtest"
 )
 
 // issue writes a new certificate for this machine and its key to the files of t.
-func issue(t *testing.T, to config.TLS, number int64) *x509.Certificate {
+func issue(t *testing.T, to config.TLS) *x509.Certificate {
 	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	now := time.Now()
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(number), NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
-		DNSNames: []string{"localhost", "mcp.example.com"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for path, block := range map[string]*pem.Block{to.Cert: {Type: "CERTIFICATE", Bytes: der}, to.Key: {Type: "PRIVATE KEY", Bytes: key}} {
-		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return cert
+	return certtest.Write(t, to.Cert, to.Key, time.Hour, time.Hour)
 }
 
 // keyed sends an API key with each request.
@@ -102,7 +71,7 @@ func TestTLS(t *testing.T) {
 	c := snapshot(newWeb(t, false).as(t, "old"), newWeb(t, true).as(t, "new"))
 	c.TLS = config.TLS{Cert: filepath.Join(folder, "cert.pem"), Key: filepath.Join(folder, "key.pem")}
 	c.PublicURL = "https://mcp.example.com"
-	cert := issue(t, c.TLS, 1)
+	cert := issue(t, c.TLS)
 	database := filepath.Join(folder, "dragoman.db")
 	desk := deskAt(t, database)
 	caller, _ := makeKey(t, desk, access.Wish{Name: "caller", Project: "default", Role: identity.Caller})
@@ -210,7 +179,7 @@ func TestCertificateChanges(t *testing.T) {
 	folder := t.TempDir()
 	c := snapshot()
 	c.TLS = config.TLS{Cert: filepath.Join(folder, "cert.pem"), Key: filepath.Join(folder, "key.pem")}
-	issue(t, c.TLS, 1)
+	first := issue(t, c.TLS).SerialNumber.Int64()
 	r := serve(t, c, func(o *ServeOptions) { o.Listen, o.Open = "0.0.0.0:0", true })
 	shown := func() int64 {
 		conn, err := tls.Dial("tcp", strings.Replace(strings.TrimPrefix(r.base, "https://"), "[::]", "127.0.0.1", 1), &tls.Config{InsecureSkipVerify: true})
@@ -220,23 +189,23 @@ func TestCertificateChanges(t *testing.T) {
 		defer conn.Close()
 		return conn.ConnectionState().PeerCertificates[0].SerialNumber.Int64()
 	}
-	if n := shown(); n != 1 {
-		t.Fatalf("certificate %d", n)
+	if n := shown(); n != first {
+		t.Fatalf("certificate %d, want %d", n, first)
 	}
-	issue(t, c.TLS, 2)
-	soon(t, "the second certificate is shown", func() bool { return shown() == 2 })
+	second := issue(t, c.TLS).SerialNumber.Int64()
+	soon(t, "the second certificate is shown", func() bool { return shown() == second })
 	elsewhere := config.TLS{Cert: c.TLS.Cert, Key: filepath.Join(folder, "other.pem")}
-	issue(t, elsewhere, 3) // the key doesn't belong to it
+	issue(t, elsewhere) // the key doesn't belong to it
 	soon(t, "the warning", func() bool { return r.log.count("code=certificate_refused") == 1 })
 	if err := os.WriteFile(c.TLS.Cert, []byte("nothing"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	soon(t, "the second warning, which has another cause", func() bool { return r.log.count("code=certificate_refused") == 2 })
-	if n := shown(); n != 2 {
+	if n := shown(); n != second {
 		t.Errorf("certificate %d after two that can't be used", n)
 	}
-	issue(t, c.TLS, 4)
-	soon(t, "the fourth certificate is shown", func() bool { return shown() == 4 })
+	fourth := issue(t, c.TLS).SerialNumber.Int64()
+	soon(t, "the fourth certificate is shown", func() bool { return shown() == fourth })
 }
 
 // TestBadCertificate checks that serve doesn't start with a certificate that nobody can use, and that it doesn't
