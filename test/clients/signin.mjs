@@ -37,10 +37,14 @@ async function strict() {
   const rs = await o.processResourceDiscoveryResponse(resource, await o.resourceDiscoveryRequest(resource, insecure))
   const issuer = new URL(rs.authorization_servers[0])
   const as = await o.processDiscoveryResponse(issuer, await o.discoveryRequest(issuer, { algorithm: 'oauth2', ...insecure }))
-  for (const method of ['none', 'client_secret_post', 'client_secret_basic']) {
+  const pair = await o.generateKeyPair('ES256')
+  const publicKey = { ...await crypto.subtle.exportKey('jwk', pair.publicKey), kid: 'k1', alg: 'ES256', use: 'sig' }
+  for (const method of ['none', 'client_secret_post', 'client_secret_basic', 'private_key_jwt']) {
     const client = await o.processDynamicClientRegistrationResponse(await o.dynamicClientRegistrationRequest(as, {
-      client_name: 'oauth4webapi', redirect_uris: [redirect], token_endpoint_auth_method: method, grant_types: ['authorization_code', 'refresh_token'], response_types: ['code'] }, insecure))
-    const auth = { none: () => o.None(), client_secret_post: () => o.ClientSecretPost(client.client_secret), client_secret_basic: () => o.ClientSecretBasic(client.client_secret) }[method]()
+      client_name: 'oauth4webapi', redirect_uris: [redirect], token_endpoint_auth_method: method, grant_types: ['authorization_code', 'refresh_token'], response_types: ['code'],
+      ...(method === 'private_key_jwt' && { jwks: { keys: [publicKey] } }) }, insecure))
+    const auth = { none: () => o.None(), client_secret_post: () => o.ClientSecretPost(client.client_secret), client_secret_basic: () => o.ClientSecretBasic(client.client_secret),
+      private_key_jwt: () => o.PrivateKeyJwt({ key: pair.privateKey, kid: 'k1' }) }[method]()
     const verifier = o.generateRandomCodeVerifier(), state = o.generateRandomState()
     const at = new URL(as.authorization_endpoint)
     at.search = new URLSearchParams({ client_id: client.client_id, redirect_uri: redirect, response_type: 'code', state, resource: url, scope: 'mcp openid email profile',

@@ -29,7 +29,9 @@ type Client struct {
 	Redirects []string
 	Proof     string // how it authenticates
 	Secret    []byte // the sum of its secret; nil if it has none
-	BuiltIn   bool   // the document couldn't be fetched, so we use what we know of it
+	Keys      []byte // its public keys, if it signs; nil if they are at KeysURL
+	KeysURL   string
+	BuiltIn   bool // the document couldn't be fetched, so we use what we know of it
 }
 
 // registered is the text of a registered client's row.
@@ -38,6 +40,7 @@ type registered struct {
 	Redirects []string `json:"redirects"`
 	Proof     string   `json:"proof"`
 	Secret    []byte   `json:"secret,omitempty"`
+	Keys      []byte   `json:"keys,omitempty"`
 }
 
 // errUnknown says that there is no such client: there never was, or it was removed.
@@ -67,7 +70,7 @@ func (s *Server) client(ctx context.Context, id string) (*Client, error) {
 	if !there || !hmac.Equal(row.Sum, signature(key, &row)) || json.Unmarshal([]byte(row.Text), &x) != nil {
 		return nil, errUnknown
 	}
-	return &Client{ID: id, Name: x.Name, Redirects: x.Redirects, Proof: x.Proof, Secret: x.Secret}, nil
+	return &Client{ID: id, Name: x.Name, Redirects: x.Redirects, Proof: x.Proof, Secret: x.Secret, Keys: x.Keys}, nil
 }
 
 // signature returns that of a registered client's row: what others write into the database is no client.

@@ -62,6 +62,7 @@ type documents struct {
 
 	mu   sync.Mutex
 	kept map[string]kept
+	keys map[string]keptKeys // by their addresses
 }
 
 type kept struct {
@@ -149,7 +150,8 @@ type metadata struct {
 	Redirects []string        `json:"redirect_uris"`
 	Proof     string          `json:"token_endpoint_auth_method"`
 	Secret    json.RawMessage `json:"client_secret"`
-	Grants    []string        `json:"grant_types"`
+	Keys      json.RawMessage `json:"jwks"`
+	KeysURL   string          `json:"jwks_uri"`
 }
 
 // parseMetadata reads an object of JSON. A member that occurs twice could be read in two ways, so it is refused.
@@ -184,8 +186,14 @@ func parseDocument(id string, body []byte) (*Client, error) {
 			return nil, errors.New("a redirect URI " + err.Error())
 		}
 	}
-	// A client that would prove itself with its key may also come without: its redirect URIs are on its own origin.
-	return &Client{ID: id, Host: u.Host, Name: m.Name, Redirects: m.Redirects, Proof: proofNone}, nil
+	c := &Client{ID: id, Host: u.Host, Name: m.Name, Redirects: m.Redirects, Proof: proofNone}
+	if m.Proof == proofKey {
+		if err := checkKeys(&m, originOf(u)); err != nil {
+			return nil, err
+		}
+		c.Proof, c.Keys, c.KeysURL = proofKey, m.Keys, m.KeysURL
+	}
+	return c, nil
 }
 
 // checkObject returns an error if a text is not one JSON object without duplicate members and of little depth.

@@ -53,9 +53,6 @@ func TestTA20Documents(t *testing.T) {
 		"a foreign redirect URI": {func(id string) *host {
 			return says(200, "application/json", `{"client_id":"`+id+`","redirect_uris":["https://evil.example/"]}`)
 		}, refused},
-		"http": {func(id string) *host {
-			return says(200, "application/json", `{"client_id":"`+id+`","redirect_uris":["http://vendor.example/"]}`)
-		}, refused},
 		"a scheme": {func(id string) *host {
 			return says(200, "application/json", `{"client_id":"`+id+`","redirect_uris":["cursor://x/"]}`)
 		}, refused},
@@ -134,7 +131,7 @@ func TestDocument(t *testing.T) {
 		for header, want := range map[string]time.Duration{
 			"": leastKept, "max-age=1": leastKept, "no-store": leastKept, "public, max-age=3600": time.Hour, "MAX-AGE=99999999": mostKept, "max-age=x": leastKept, "max-age=-1": leastKept,
 		} {
-			h := says(200, "application/json; charset=utf-8", document(vendor, `,"token_endpoint_auth_method":"private_key_jwt","logo_uri":"https://x/","x":{"a":[1,{}]}`), "Cache-Control", header)
+			h := says(200, "application/json; charset=utf-8", document(vendor, `,"token_endpoint_auth_method":"private_key_jwt","jwks_uri":"https://vendor.example/keys","logo_uri":"https://x/","x":{"a":[1,{}]}`), "Cache-Control", header)
 			d := &documents{fetch: h}
 			ask := func(asked int) {
 				c, err := d.client(t.Context(), vendor)

@@ -49,7 +49,7 @@ func (s *Server) register(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	secret := ""
-	if x.Proof != proofNone {
+	if x.Proof == proofPost || x.Proof == proofBasic {
 		secret = randomText(32)
 	}
 	id, err := s.keep(r, x, secret)
@@ -88,8 +88,14 @@ func readRegistration(body []byte) (x registered, err error) {
 	// A client that says nothing gets no secret, although RFC 7591 §2 would give it one: those that say nothing
 	// have never sent one.
 	x = registered{Name: m.Name, Redirects: m.Redirects, Proof: proofNone}
-	if m.Proof == proofPost || m.Proof == proofBasic {
+	switch m.Proof {
+	case proofPost, proofBasic:
 		x.Proof = m.Proof
+	case proofKey:
+		if _, err := parseKeys(m.Keys); err != nil { // nothing is fetched for somebody whom nobody knows
+			return x, bad("invalid_client_metadata", "send the public keys in jwks")
+		}
+		x.Proof, x.Keys = proofKey, m.Keys
 	}
 	return x, nil
 }

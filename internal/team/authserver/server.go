@@ -49,6 +49,7 @@ type Server struct {
 	documents *documents
 	cross     *http.CrossOriginProtection
 	tries     *tries
+	seen      seen // the assertions of clients
 }
 
 // New returns a server.
@@ -157,13 +158,14 @@ func (s *Server) metadata(w http.ResponseWriter, r *http.Request) {
 	m := map[string]any{
 		"issuer": issuer, "authorization_endpoint": issuer + pathAuthorize, "token_endpoint": issuer + pathToken, "revocation_endpoint": issuer + pathRevoke,
 		"response_types_supported": []string{"code"}, "response_modes_supported": []string{"query"},
-		"grant_types_supported":                          []string{"authorization_code", "refresh_token"},
-		"code_challenge_methods_supported":               []string{"S256"},
-		"token_endpoint_auth_methods_supported":          proofs,
-		"revocation_endpoint_auth_methods_supported":     proofs,
-		"client_id_metadata_document_supported":          true,
-		"authorization_response_iss_parameter_supported": true,
-		"scopes_supported":                               []string{Scope},
+		"grant_types_supported":                            []string{"authorization_code", "refresh_token"},
+		"code_challenge_methods_supported":                 []string{"S256"},
+		"token_endpoint_auth_signing_alg_values_supported": algorithms,
+		"token_endpoint_auth_methods_supported":            proofs,
+		"revocation_endpoint_auth_methods_supported":       proofs,
+		"client_id_metadata_document_supported":            true,
+		"authorization_response_iss_parameter_supported":   true,
+		"scopes_supported":                                 []string{Scope},
 	}
 	if s.registers() {
 		m["registration_endpoint"] = issuer + pathRegister

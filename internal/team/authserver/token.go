@@ -12,12 +12,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-jose/go-jose/v4/jwt"
+
 	"github.com/dragoman-mcp/dragoman/internal/team/access"
 )
 
 // proofs are how clients can authenticate at the token endpoint. Some clients use their document only if none is
 // among them.
-var proofs = []string{proofNone, proofPost, proofBasic}
+var proofs = []string{proofNone, proofPost, proofBasic, proofKey}
 
 // token answers a token request (RFC 6749 §4.1.3 and §6, with PKCE and RFC 8707 §2.2).
 func (s *Server) token(w http.ResponseWriter, r *http.Request) {
@@ -59,6 +61,9 @@ func (s *Server) fits(r *http.Request, c *Client, form url.Values) access.Fits {
 	return func(client string, t *access.Terms) error {
 		if client != c.ID {
 			return bad("invalid_grant", "this belongs to another client")
+		}
+		if t.Proof == proofKey && c.Proof != proofKey {
+			return &problem{"temporarily_unavailable", "the client's document cannot be fetched, so its key is not known; try again later", http.StatusServiceUnavailable}
 		}
 		if asked := form.Get("resource"); asked != "" { // some clients leave it out, and mean the same as before
 			if path, ok := s.resourcePath(s.Issuer(r), asked); !ok || !access.Covers(t.Resource, path) {
@@ -140,6 +145,14 @@ func (s *Server) authenticate(r *http.Request, form url.Values) (*Client, error)
 			proof = proofBasic
 		}
 	}
+	if id == "" { // an assertion says whose it is (RFC 7521 §4.2)
+		if t, err := jwt.ParseSigned(form.Get("client_assertion"), algorithms); err == nil {
+			var x jwt.Claims
+			if t.UnsafeClaimsWithoutVerification(&x) == nil {
+				id = x.Subject
+			}
+		}
+	}
 	if id == "" {
 		return nil, unknownClient("the request has no client_id")
 	}
@@ -155,8 +168,11 @@ func (s *Server) authenticate(r *http.Request, form url.Values) (*Client, error)
 	if err != nil {
 		return nil, err
 	}
+	if c.Proof == proofKey {
+		return c, s.signed(r, c, form.Get("client_assertion_type"), form.Get("client_assertion"))
+	}
 	if c.Secret == nil {
-		return c, nil // a secret that we haven't issued says nothing
+		return c, nil // a secret or an assertion that we have no use for says nothing
 	}
 	key, err := s.o.Ledger.Key(r.Context(), "clients")
 	switch {
