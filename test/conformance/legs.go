@@ -104,6 +104,12 @@ var signInLegs = []leg{
 	{side: "client", via: "sign-in", rev: "2025-06-18", only: tokenMethods, each: true, want: 3, of: 3},
 	{side: "client", via: "sign-in", rev: "2025-11-25", also: authExtensions, each: true, want: 20, of: 20},
 	{side: "client", via: "sign-in", rev: "2026-07-28", also: authExtensions, each: true, want: 31, of: 31},
+
+	// Here two people sign in, one after the other. The extensions have no people.
+	{side: "client", via: "serve-sign-in", rev: "2025-03-26", only: withoutMetadata, each: true, want: 2, of: 2},
+	{side: "client", via: "serve-sign-in", rev: "2025-06-18", only: tokenMethods, each: true, want: 3, of: 3},
+	{side: "client", via: "serve-sign-in", rev: "2025-11-25", each: true, want: 14, of: 14},
+	{side: "client", via: "serve-sign-in", rev: "2026-07-28", each: true, want: 25, of: 25},
 }
 
 // withoutMetadata and tokenMethods are the scenarios auth/* of the two revisions without a frozen set.

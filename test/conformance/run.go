@@ -154,6 +154,8 @@ func (r *rig) runClient(ctx context.Context, l *leg, dir string, names []string)
 	switch {
 	case l.via == "sign-in":
 		command = []string{r.self, "sign-in", "-dragoman", r.dragoman}
+	case l.via == "serve-sign-in":
+		command = []string{r.self, "sign-in", "-serve", "-dragoman", r.dragoman}
 	case !strings.HasPrefix(l.via, "direct"):
 		command = append(command, "-dragoman", r.dragoman)
 	}

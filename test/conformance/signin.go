@@ -8,6 +8,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -43,6 +44,7 @@ const signInWithin = 15 * time.Second
 func signInMode(args []string) int {
 	fs := flag.NewFlagSet("sign-in", flag.ContinueOnError)
 	dragoman := fs.String("dragoman", "", "Dragoman's program")
+	serve := fs.Bool("serve", false, "let two people sign in through dragoman serve")
 	if fs.Parse(args) != nil || fs.NArg() != 1 || *dragoman == "" {
 		return exitUsage
 	}
@@ -50,14 +52,24 @@ func signInMode(args []string) int {
 	defer cancel()
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := signIn(ctx, *dragoman, fs.Arg(0)); err != nil {
+	way := throughRun
+	if *serve {
+		way = throughServe
+	}
+	if err := signIn(ctx, way, *dragoman, fs.Arg(0)); err != nil {
 		fmt.Fprintln(os.Stderr, "conformance sign-in:", err)
 		return exitWorse
 	}
 	return 0
 }
 
-func signIn(ctx context.Context, dragoman, url string) (err error) {
+// house is an empty home with Dragoman in it.
+type house struct {
+	dragoman, home, url string // url is the suite's server
+}
+
+// signIn makes a house for the scenario that the suite has started, and lets people in it work.
+func signIn(ctx context.Context, way func(context.Context, house) error, dragoman, url string) (err error) {
 	home, err := os.MkdirTemp("", "dragoman-conformance-")
 	if err != nil {
 		return err
@@ -70,27 +82,39 @@ func signIn(ctx context.Context, dragoman, url string) (err error) {
 	if err := configure(home, url, settings); err != nil {
 		return err
 	}
-	c := &person{links: filepath.Join(home, "links")}
-	cmd := exec.Command(dragoman, "run", "--verbose", url)
-	cmd.Env = tab.Home(home, tab.Script{Log: c.links})
+	return way(ctx, house{dragoman, home, url})
+}
+
+// throughRun is a client of `dragoman run URL`.
+func throughRun(ctx context.Context, h house) error {
+	p := &person{links: filepath.Join(h.home, "links"), browser: new(tab.Browser)}
+	cmd := exec.Command(h.dragoman, "run", "--verbose", h.url)
+	cmd.Env = tab.Home(h.home, tab.Script{Log: p.links})
 	cmd.Stderr = os.Stderr // the suite stores stderr with the checks of the scenario
-	session, err := c.client().Connect(ctx, &mcp.CommandTransport{Command: cmd, TerminateDuration: 3 * time.Second},
-		&mcp.ClientSessionOptions{ProtocolVersion: os.Getenv("MCP_CONFORMANCE_PROTOCOL_VERSION")})
+	return p.connect(ctx, &mcp.CommandTransport{Command: cmd, TerminateDuration: 3 * time.Second})
+}
+
+// connect connects the person's client, and works.
+func (p *person) connect(ctx context.Context, t mcp.Transport) (err error) {
+	session, err := p.client().Connect(ctx, t, &mcp.ClientSessionOptions{ProtocolVersion: os.Getenv("MCP_CONFORMANCE_PROTOCOL_VERSION")})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, session.Close()) }()
-	return c.work(ctx, session)
+	return p.work(ctx, session)
 }
 
 // configure writes the configuration file of a home, with the suite's server and its settings.
 func configure(home, url string, signIn map[string]any) error {
 	if signIn == nil {
-		return nil
+		signIn = map[string]any{}
 	}
 	b, err := json.Marshal(map[string]any{
 		"mcpServers": map[string]any{"suite": map[string]any{"url": url}},
-		"dragoman":   map[string]any{"servers": map[string]any{"suite": map[string]any{"signIn": signIn}}},
+		"dragoman": map[string]any{
+			"access":  map[string]any{"loopback": "keys"}, // for serve; run needs none
+			"servers": map[string]any{"suite": map[string]any{"signIn": signIn}},
+		},
 	})
 	if err != nil {
 		return err
@@ -145,7 +169,11 @@ func signInSettings(home, scenario, told string) (map[string]any, error) {
 }
 
 // person uses the client: it opens links, and calls again when told to.
-type person struct{ links string }
+type person struct {
+	links   string // the file with the links that Dragoman has opened; "" if it opens none
+	browser *tab.Browser
+	enter   func(ctx context.Context) (link string, err error) // returns a link with which the person gets a session; may be nil
+}
 
 // client returns a client that shows links to its user.
 func (p *person) client() *mcp.Client {
@@ -162,12 +190,23 @@ func (p *person) client() *mcp.Client {
 
 // open opens a link, unless Dragoman has opened it.
 func (p *person) open(ctx context.Context, link string) error {
-	if opened, err := os.ReadFile(p.links); err == nil && slices.Contains(strings.Split(string(opened), "\n"), link) {
+	if opened, err := os.ReadFile(p.links); p.links != "" && err == nil && slices.Contains(strings.Split(string(opened), "\n"), link) {
 		return nil
 	}
-	_, err := tab.Open(ctx, link, tab.Script{Log: p.links})
+	page, err := p.browser.Open(ctx, link, allow)
+	if err == nil && page.Status == http.StatusUnauthorized && p.enter != nil {
+		if link, err = p.enter(ctx); err == nil {
+			page, err = p.browser.Open(ctx, link, allow)
+		}
+	}
+	if err == nil && page.Status >= 400 {
+		fmt.Fprintf(os.Stderr, "the person is at %s and sees %s: %s\n", page.URL, http.StatusText(page.Status), strings.Join(strings.Fields(page.Body), " "))
+	}
 	return err
 }
+
+// allow presses what a page of Dragoman calls the button that doesn't refuse.
+var allow = tab.Script{Press: []string{"Go on"}}
 
 // work lists until the tool is there, and calls it twice. Before the person has signed in, the list may have
 // only a tool that signs in. The person calls it if the browser that Dragoman has started brings nothing.
