@@ -79,6 +79,8 @@ var statuses = []struct {
 	{"dragoman secrets set github", 1},                  // nobody types a value
 	{"dragoman people role ada none --project shop", 2}, // there is no project shop
 	{"dragoman secrets set github --project shop", 2},
+	{"dragoman add --project shop ", 2},
+	{"dragoman disable orders --project shop", 2},
 	{"dragoman login https://mcp.example.com/mcp", 3}, // there is no such host
 	{"dragoman logout https://mcp.example.com/mcp", 1},
 	{"dragoman keys --url ", 2}, // there is no key in DRAGOMAN_KEY
