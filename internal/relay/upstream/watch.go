@@ -110,10 +110,7 @@ func (w *Subscriber) open() bool {
 
 func (h *hub) move(st *state, w *Subscriber, scope string) {
 	from := w.pool
-	st.pools.leave(w)
-	w.pool = h.broker.ownPool(st, w.info, scope)
-	w.index = len(w.pool.subscribers)
-	w.pool.subscribers = append(w.pool.subscribers, w)
+	st.pools.move(w, h.broker.ownPool(st, w.info, scope))
 	h.relistenSoon(st, st.pools.links[from.scope])
 	h.relistenSoon(st, st.pools.links[scope])
 	st.pools.endForsaken(from)
