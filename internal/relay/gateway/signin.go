@@ -589,20 +589,21 @@ func (x runner) signInPage(r *route, reply *mcp.Reply, err error) *mcp.Reply {
 // earlier handshake, or else that there may be everything.
 func (g *Single) greet(ctx context.Context, f *mcp.ClientInfo, began time.Time, why error) (*mcp.ServerInfo, error) {
 	if g.SignIn.AtHandshake {
-		if a, err := g.SignIn.Signer.SignIn(ctx, f.Who, g.Upstream.Name()); err == nil {
+		wait, stop := context.WithDeadline(ctx, began.Add(helloLimit)) // an issuer may be slow, too
+		defer stop()
+		if a, err := g.SignIn.Signer.SignIn(wait, f.Who, g.Upstream.Name()); err == nil {
 			a.browse()
-			t := time.NewTimer(time.Until(began.Add(helloLimit)))
-			defer t.Stop()
 			select {
 			case <-a.Done:
 				g.SignIn.signed(g.Upstream, f)
 				if h, err := g.Upstream.Hello(ctx, f); g.SignIn.needed(err) == nil {
 					return h, err
 				}
-			case <-t.C:
-			case <-ctx.Done():
-				return nil, why
+			case <-wait.Done():
 			}
+		}
+		if ctx.Err() != nil {
+			return nil, why
 		}
 	}
 	h := g.known.get(g.Upstream.Scope(f), g.Kept)

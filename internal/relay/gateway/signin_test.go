@@ -21,6 +21,7 @@ import (
 // porter signs everybody in with one link after the other.
 type porter struct {
 	refuse error // what SignIn returns
+	slow   bool  // SignIn finds no issuer in time
 	wrong  error // why the person is not signed in at the end
 
 	mu      sync.Mutex
@@ -35,7 +36,11 @@ func (p *porter) CanSignIn(string) bool { return true }
 
 func (p *porter) SignedIn(*identity.Principal, string) bool { return p.signedIn() }
 
-func (p *porter) SignIn(context.Context, *identity.Principal, string) (*SigningIn, error) {
+func (p *porter) SignIn(ctx context.Context, _ *identity.Principal, _ string) (*SigningIn, error) {
+	if p.slow {
+		<-ctx.Done()
+		return nil, context.Cause(ctx)
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.refuse != nil {
@@ -409,12 +414,13 @@ func TestHandshakeWaitsBriefly(t *testing.T) {
 	}{
 		{"nobody sits there", false, false, time.Second, 0, time.Second, `{"name":"d","version":"1"} {"prompts":{"listChanged":true},"resources":{"listChanged":true},"tools":{"listChanged":true}}`},
 		{"never", true, false, 5 * time.Second, 0, 8 * time.Second, `{"name":"d","version":"1"} {"prompts":{"listChanged":true},"resources":{"listChanged":true},"tools":{"listChanged":true}}`},
+		{"slow issuer", true, false, time.Second, 0, 8 * time.Second, `{"name":"d","version":"1"} {"prompts":{"listChanged":true},"resources":{"listChanged":true},"tools":{"listChanged":true}}`},
 		{"in time", true, false, time.Second, 7 * time.Second, 7*time.Second + time.Second, `{"name":"s"} {"logging":{},"tools":{}}`},
 		{"known", true, true, 0, 0, 8 * time.Second, `{"name":"s"} {"prompts":{"listChanged":true},"resources":{"listChanged":true},"logging":{},"tools":{"listChanged":true}}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p := &porter{}
+				p := &porter{slow: tt.name == "slow issuer"}
 				u, g := guardedBy(p)
 				g.SignIn.AtHandshake = tt.atHandshake
 				u.hello = mcp.ServerInfo{Revision: mcp.R20251125, Info: []byte(`{"name":"s"}`), Capabilities: []byte(`{"logging":{},"tools":{}}`)}
