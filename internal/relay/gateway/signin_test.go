@@ -447,7 +447,7 @@ func TestHandshakeWaitsBriefly(t *testing.T) {
 				if got := string(h.Info) + " " + string(h.Capabilities); got != tt.want || time.Since(began) != tt.took {
 					t.Errorf("after %v: %s", time.Since(began), got)
 				}
-				if p.browsed > 0 != tt.atHandshake {
+				if p.browsed > 0 != (tt.atHandshake && !p.slow) { // a slow issuer has no link yet
 					t.Errorf("a browser was opened %d times", p.browsed)
 				}
 			})
