@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -166,7 +167,8 @@ const (
 )
 
 // Principal returns who has a token that was in a header of a request, for the target. The error is a
-// *httpdoor.Denied, or that of ctx. A token that was accepted is remembered, so its signature isn't checked again.
+// *httpdoor.Denied, or that of ctx. A token whose issuer stands by it is remembered, so its signature isn't checked
+// again.
 func (s *Set) Principal(ctx context.Context, inHeader, text string, at httpdoor.Target) (*identity.Principal, error) {
 	if len(text) > maxToken {
 		return nil, errMalformed
@@ -178,7 +180,6 @@ func (s *Set) Principal(ctx context.Context, inHeader, text string, at httpdoor.
 		if b, err = s.check(ctx, inHeader, text); err != nil {
 			return nil, err
 		}
-		s.seats.put(b)
 		s.known.put(hash, b)
 	}
 	switch {
@@ -186,6 +187,11 @@ func (s *Set) Principal(ctx context.Context, inHeader, text string, at httpdoor.
 		return nil, errAudience
 	case b.short != nil:
 		return nil, b.short
+	}
+	// Only now: another service of the issuer has tokens of the same person, with other roles, and may show them here.
+	if !b.seated.Load() {
+		s.seats.put(b)
+		b.seated.Store(true)
 	}
 	return &b.who, nil
 }
@@ -350,7 +356,7 @@ func DisplayName(texts ...string) string {
 	return ""
 }
 
-// bearer is a token that was accepted. It is immutable.
+// bearer is a token whose issuer stands by it. It is immutable, but for seated.
 type bearer struct {
 	who    identity.Principal
 	header string
@@ -359,6 +365,7 @@ type bearer struct {
 	issued time.Time                  // zero if the issuer doesn't say
 	until  time.Time                  // when it has to be looked at again
 	short  error                      // it lacks a scope; nil if it has all
+	seated atomic.Bool                // it has let somebody in, so its seat has had its roles
 }
 
 // sum is the SHA-256 of a token.

@@ -78,6 +78,42 @@ func TestWhoseATokenIs(t *testing.T) {
 	}
 }
 
+// TestTA04_RolesOfARefusedToken shows newer tokens of the same person and client that aren't for us, as another service
+// of the issuer has them: they neither give the seat roles nor take any from it.
+func TestTA04_RolesOfARefusedToken(t *testing.T) {
+	s := setOf(t, newIDP(), func(x *Issuer) { x.Scopes = []string{"mcp"} })
+	now := time.Now().Unix()
+	token := func(more object) string {
+		return signed("p256", "ES256", good(object{"scope": "mcp", "iat": now - 30}, more), nil)
+	}
+	who, err := s.Principal(t.Context(), "Authorization", token(nil), at("/mcp"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	has := func(when string, want ...identity.Role) {
+		t.Helper()
+		if got := s.Roles(who, "default"); !slices.Equal(got, want) {
+			t.Errorf("%s, the seat has %v, want %v", when, got, want)
+		}
+	}
+	has("at first", identity.Caller)
+	for name, more := range map[string]object{
+		"for another service, with the group of admins": {"aud": "https://other.example/mcp", "iat": now, "groups": "admins"},
+		"for another service, without groups":           {"aud": "https://other.example/mcp", "iat": now, "groups": nil},
+		"for another endpoint":                          {"aud": "https://mcp.example.com/s/git/mcp", "iat": now, "groups": "admins"},
+		"without the scope":                             {"scope": "other", "iat": now, "groups": "admins"},
+	} {
+		if judged(t, s, token(more), "/mcp") == "" {
+			t.Errorf("a token %s lets somebody in", name)
+		}
+		has("after a token "+name, identity.Caller)
+	}
+	if why := judged(t, s, token(object{"aud": "https://mcp.example.com/s/git/mcp", "iat": now, "groups": "admins"}), "/s/git/mcp"); why != "" {
+		t.Error(why)
+	}
+	has("after the same token at its endpoint", identity.Admin)
+}
+
 // TestNestedClaim finds roles below a claim, as Keycloak has them, and in one whose name has a dot.
 func TestNestedClaim(t *testing.T) {
 	for name, more := range map[string]object{
