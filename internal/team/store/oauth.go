@@ -119,8 +119,8 @@ func (t *Tx) endGrants(column, value string) (int, error) {
 }
 
 // AddOAuthClient adds a client, whose id must be new. It forgets clients that nobody has allowed anything for a
-// day, and those that nobody has used for ninety. If there are still most that wait for somebody, it adds
-// nothing and returns false.
+// day, and those that nobody has used for ninety. If there are still most that wait for somebody, the oldest makes
+// room, if it has waited for PatientClient. If it hasn't, AddOAuthClient adds nothing and returns false.
 func (t *Tx) AddOAuthClient(x OAuthClient, most int) (bool, error) {
 	now := time.Now().Truncate(time.Second)
 	err := t.t.Exec("DELETE FROM oauth_clients WHERE used = '' AND made <= ?", textOf(now.Add(-UnusedClient)))
@@ -130,7 +130,16 @@ func (t *Tx) AddOAuthClient(x OAuthClient, most int) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if n, err := t.t.Count("FROM oauth_clients WHERE used = ''"); err != nil || n >= most {
+	n, err := t.t.Count("FROM oauth_clients WHERE used = ''")
+	if err == nil && n >= most {
+		const patient = "FROM oauth_clients WHERE used = '' AND made <= ?"
+		before := textOf(now.Add(-PatientClient))
+		if n, err = t.t.Count(patient, before); err != nil || n == 0 {
+			return false, err
+		}
+		err = t.t.Exec("DELETE FROM oauth_clients WHERE id = (SELECT id "+patient+" ORDER BY made, id LIMIT 1)", before)
+	}
+	if err != nil {
 		return false, err
 	}
 	err = t.t.Exec("INSERT INTO oauth_clients (id, text, sum, made, used) VALUES (?, ?, ?, ?, '')", x.ID, x.Text, x.Sum, t.t.Now)
@@ -140,8 +149,10 @@ func (t *Tx) AddOAuthClient(x OAuthClient, most int) (bool, error) {
 	return true, t.did("registered", clientKind, x.ID)
 }
 
-// How long a client is kept that nobody has allowed anything yet, and one that nobody uses any more.
+// How long a client is kept that nobody has allowed anything yet, if there are many and if there are few of
+// these, and one that nobody uses any more.
 const (
+	PatientClient   = 15 * time.Minute // a sign-in takes ten at most
 	UnusedClient    = 24 * time.Hour
 	ForgottenClient = 90 * 24 * time.Hour
 )

@@ -26,6 +26,21 @@ func TestOAuth(t *testing.T) {
 		if !add("one", 2) || !add("two", 2) || add("three", 2) {
 			t.Error("the limit of clients that wait is another one")
 		}
+		// Strangers who have used up the limit keep nobody out for a day: what has waited for longer than a sign-in takes
+		// makes room, the oldest first, and one at a time.
+		for id, age := range map[string]time.Duration{"one": PatientClient + time.Minute, "two": PatientClient + 2*time.Minute} {
+			write(func(x *Tx) error {
+				return x.t.Exec("UPDATE oauth_clients SET made = ? WHERE id = ?", textOf(time.Now().Add(-age)), id)
+			})
+		}
+		there := func(id string) bool {
+			_, ok, err := s.OAuthClient(t.Context(), id)
+			return ok && err == nil
+		}
+		if !add("flood", 2) || there("two") || !there("one") {
+			t.Error("a client that has waited for long makes no room")
+		}
+		write(func(x *Tx) error { return x.t.Exec("UPDATE oauth_clients SET id = 'two' WHERE id = 'flood'") })
 		until := time.Now().Add(time.Hour)
 		grant := func(id, subject, client string) {
 			write(func(x *Tx) error {
