@@ -79,7 +79,7 @@ func (s *Server) begin(w http.ResponseWriter, r *http.Request) *request {
 		s.fail(w, r, http.StatusBadRequest, title, "The client's request is malformed or too long. Start again in the client; if that doesn't help, tell whoever makes it.")
 		return nil
 	}
-	c, err := s.client(r.Context(), v.Get("client_id"))
+	c, err := s.client(r, v.Get("client_id"))
 	var doc *documentError
 	switch {
 	case errors.As(err, &doc), errors.Is(err, errUnknown), errors.Is(err, errRefused):

@@ -2,11 +2,11 @@ package authserver
 
 import (
 	"cmp"
-	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"net/http"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -49,14 +49,15 @@ var errUnknown = errors.New("the client is unknown here; it may register again")
 // errRefused says that a client is none of those that may sign in here.
 var errRefused = errors.New("this Dragoman does not let this client sign in; an admin can add it to dragoman.access.clients")
 
-// client returns the client with an id. The error is errUnknown, errRefused or a *documentError, or another one if
-// the database can't be read.
-func (s *Server) client(ctx context.Context, id string) (*Client, error) {
+// client returns the client with an id, which a request has. The error is errUnknown, errRefused or a *documentError,
+// or another one if the database can't be read.
+func (s *Server) client(r *http.Request, id string) (*Client, error) {
+	ctx := r.Context()
 	switch {
 	case !s.o.Allow.allows(id):
 		return nil, errRefused
 	case isDocument(id):
-		return s.documents.client(ctx, id)
+		return s.documents.client(ctx, id, fromHere(r))
 	}
 	row, there, err := s.o.Store.OAuthClient(ctx, id)
 	if err != nil {

@@ -27,6 +27,8 @@ const (
 	mostKept      = 24 * time.Hour
 	keptFailure   = time.Minute
 	mostDocuments = 256 // in memory
+	mostPerMinute = 30  // that are fetched for one address
+	mostAtOnce    = 32  // that are fetched
 )
 
 // Doer makes requests. An *egress.Caller for public addresses, which follows no redirects, is one.
@@ -55,10 +57,12 @@ func isDocument(id string) bool {
 	return !slices.ContainsFunc(strings.Split(u.Path, "/"), func(segment string) bool { return segment == "." || segment == ".." })
 }
 
-// documents fetches the documents of clients and keeps them for a while. The zero value isn't usable; fetch must be
-// set. It is safe for concurrent use.
+// documents fetches the documents of clients and keeps them for a while. Create one with newDocuments. It is safe
+// for concurrent use.
 type documents struct {
 	fetch Doer
+	tries *tries
+	room  chan struct{} // contains a value for each document that is being fetched
 
 	mu   sync.Mutex
 	kept map[string]kept
@@ -71,8 +75,13 @@ type kept struct {
 	until  time.Time
 }
 
-// client returns the client of a document.
-func (d *documents) client(ctx context.Context, id string) (*Client, error) {
+func newDocuments(fetch Doer) *documents {
+	return &documents{fetch: fetch, tries: newTries(mostPerMinute, time.Minute), room: make(chan struct{}, mostAtOnce)}
+}
+
+// client returns the client of a document, for somebody at an address. Any stranger may name any document, so that we
+// ask its host; the limits keep them from using us to flood others, or ourselves.
+func (d *documents) client(ctx context.Context, id, from string) (*Client, error) {
 	now := time.Now()
 	d.mu.Lock()
 	have, ok := d.kept[id]
@@ -80,15 +89,15 @@ func (d *documents) client(ctx context.Context, id string) (*Client, error) {
 	if ok && now.Before(have.until) {
 		return have.client, have.err
 	}
-	c, life, err := d.get(ctx, id)
+	c, life, err := d.limited(ctx, id, from)
 	var bad *documentError
 	if errors.As(err, &bad) && bad.weather {
 		if x := known(id); x != nil {
 			c, err = x, nil
 		}
 	}
-	if err != nil && ctx.Err() != nil {
-		return nil, err // whoever asked has gone, which says nothing about the document
+	if life == 0 || err != nil && ctx.Err() != nil {
+		return c, err // it wasn't asked for, or whoever asked has gone, which says nothing about the document
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -97,6 +106,21 @@ func (d *documents) client(ctx context.Context, id string) (*Client, error) {
 	}
 	d.kept[id] = kept{c, err, now.Add(life)}
 	return c, err
+}
+
+// limited fetches a document as get does, unless too many are fetched. Then life is 0.
+func (d *documents) limited(ctx context.Context, id, from string) (c *Client, life time.Duration, err error) {
+	busy := &documentError{"the client's document cannot be fetched now, because too many others are; try again in a minute", true}
+	if d.tries.take(from, time.Now()) > 0 {
+		return nil, 0, busy
+	}
+	select {
+	case d.room <- struct{}{}:
+		defer func() { <-d.room }()
+		return d.get(ctx, id)
+	default:
+		return nil, 0, busy
+	}
 }
 
 // get fetches a document. life is how long the result counts.

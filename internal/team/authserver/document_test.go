@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -90,7 +91,7 @@ func TestTA20Documents(t *testing.T) {
 		"503":               {func(string) *host { return says(503, "text/html", "") }, falls},
 	} {
 		for _, id := range []string{vendor, builtIn} {
-			c, err := (&documents{fetch: x.host(id)}).client(t.Context(), id)
+			c, err := newDocuments(x.host(id)).client(t.Context(), id, "")
 			var bad *documentError
 			switch {
 			case x.want && id == builtIn:
@@ -117,7 +118,7 @@ func TestTA20Egress(t *testing.T) {
 				return []netip.Addr{netip.MustParseAddr(addr)}, nil
 			},
 		})
-		c, err := (&documents{fetch: out.From(egress.Public, egress.Bounds{Redirects: -1, Size: DocumentSize, Time: DocumentTime})}).client(t.Context(), vendor)
+		c, err := newDocuments(out.From(egress.Public, egress.Bounds{Redirects: -1, Size: DocumentSize, Time: DocumentTime})).client(t.Context(), vendor, "")
 		var bad *documentError
 		if c != nil || !errors.As(err, &bad) || bad.weather || looked != 1 {
 			t.Errorf("%s: %+v %v after %d looks", addr, c, err, looked)
@@ -132,9 +133,9 @@ func TestDocument(t *testing.T) {
 			"": leastKept, "max-age=1": leastKept, "no-store": leastKept, "public, max-age=3600": time.Hour, "MAX-AGE=99999999": mostKept, "max-age=x": leastKept, "max-age=-1": leastKept,
 		} {
 			h := says(200, "application/json; charset=utf-8", document(vendor, `,"token_endpoint_auth_method":"private_key_jwt","jwks_uri":"https://vendor.example/keys","logo_uri":"https://x/","x":{"a":[1,{}]}`), "Cache-Control", header)
-			d := &documents{fetch: h}
+			d := newDocuments(h)
 			ask := func(asked int) {
-				c, err := d.client(t.Context(), vendor)
+				c, err := d.client(t.Context(), vendor, "")
 				if err != nil || c.Host != "vendor.example" || c.Name != "Vendor" || len(c.Redirects) != 2 || c.BuiltIn || h.asked != asked {
 					t.Errorf("%q: %+v %v, asked %d times, want %d", header, c, err, h.asked, asked)
 				}
@@ -150,13 +151,77 @@ func TestDocument(t *testing.T) {
 
 // TestDocumentsInMemory checks that strangers can't fill the memory with addresses.
 func TestDocumentsInMemory(t *testing.T) {
-	d := &documents{fetch: says(404, "text/html", "")}
+	d := newDocuments(says(404, "text/html", ""))
 	for i := range 3 * mostDocuments {
-		_, _ = d.client(t.Context(), fmt.Sprintf("https://host%d.example/x", i))
+		_, _ = d.client(t.Context(), fmt.Sprintf("https://host%d.example/x", i), fmt.Sprint(i))
 	}
-	if len(d.kept) > mostDocuments {
+	if len(d.kept) > mostDocuments || len(d.kept) == 0 {
 		t.Errorf("%d documents are kept", len(d.kept))
 	}
+}
+
+// slow answers when it's told to.
+type slow struct {
+	host
+	end chan struct{}
+	mu  sync.Mutex
+}
+
+func (s *slow) Do(ctx context.Context, r *http.Request) (*egress.Answer, error) {
+	<-s.end
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.host.Do(ctx, r)
+}
+
+// TestTA20Floods lets strangers name one document after the other, and such as never come. We ask so many hosts and no
+// more; a document that is kept is there for everybody, what is built in too, and a refusal isn't remembered.
+func TestTA20Floods(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := says(200, "application/json", document(vendor, ""))
+		d := newDocuments(h)
+		ask := func(id, from string) error {
+			_, err := d.client(t.Context(), id, from)
+			return err
+		}
+		if err := ask(vendor, "innocent"); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 10 * mostPerMinute {
+			_ = ask(fmt.Sprintf("https://victim.example/%d", i), "192.0.2.1")
+		}
+		if h.asked != 1+mostPerMinute {
+			t.Errorf("a stranger made us ask %d times", h.asked-1)
+		}
+		const other = "https://vendor.example/other.json"
+		h.answer.Body = []byte(document(other, ""))
+		var busy *documentError
+		if err := ask(other, "192.0.2.1"); !errors.As(err, &busy) || !busy.weather {
+			t.Errorf("a document too many: %v", err)
+		}
+		for _, err := range []error{
+			ask(vendor, "192.0.2.1"), ask("https://claude.ai/oauth/mcp-oauth-client-metadata", "192.0.2.1"), ask(other, "innocent"),
+		} {
+			if err != nil {
+				t.Error(err)
+			}
+		}
+
+		many := &slow{host: *h, end: make(chan struct{})}
+		d.fetch = many
+		for i := range 3 * mostAtOnce {
+			go func() { _ = ask(fmt.Sprintf("https://slow.example/%d", i), fmt.Sprint(i)) }()
+		}
+		synctest.Wait()
+		if len(d.room) != mostAtOnce || ask(vendor, "innocent") != nil {
+			t.Errorf("%d documents are fetched at once", len(d.room))
+		}
+		close(many.end)
+		synctest.Wait()
+		if len(d.room) != 0 || many.asked != h.asked+mostAtOnce {
+			t.Errorf("%d are fetched, and %d were", len(d.room), many.asked)
+		}
+	})
 }
 
 // TestIsDocument checks which ids are addresses of documents.

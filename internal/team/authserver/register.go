@@ -133,30 +133,35 @@ func randomText(n int) string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// tries counts the registrations of each address within an hour. It forgets addresses when there are too many.
+// tries counts what each address does within a period. It forgets addresses when there are too many.
 type tries struct {
-	mu   sync.Mutex
-	hour int64
-	by   map[string]int
+	most   int
+	period time.Duration
+
+	mu  sync.Mutex
+	now int64 // the number of the period
+	by  map[string]int
 }
 
-func newTries() *tries { return &tries{by: map[string]int{}} }
+func newTries(most int, period time.Duration) *tries {
+	return &tries{most: most, period: period, by: map[string]int{}}
+}
 
-// take counts a registration. It returns how long the address shall wait, or 0 if it may register.
+// take counts once more. It returns how long the address shall wait, or 0 if it may go on.
 func (t *tries) take(addr string, now time.Time) time.Duration {
 	if ip, err := netip.ParseAddr(addr); err == nil && ip.Unmap().Is6() {
 		if p, err := ip.WithZone("").Prefix(64); err == nil { // one host has all addresses of it
 			addr = p.String()
 		}
 	}
-	hour := now.Unix() / 3600
+	number := now.UnixNano() / int64(t.period)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.hour != hour || len(t.by) >= mostAddresses {
-		t.hour, t.by = hour, map[string]int{}
+	if t.now != number || len(t.by) >= mostAddresses {
+		t.now, t.by = number, map[string]int{}
 	}
-	if t.by[addr]++; t.by[addr] > mostPerHour {
-		return time.Unix((hour+1)*3600, 0).Sub(now)
+	if t.by[addr]++; t.by[addr] > t.most {
+		return time.Unix(0, (number+1)*int64(t.period)).Sub(now)
 	}
 	return 0
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/team/access"
@@ -55,7 +56,7 @@ type Server struct {
 // New returns a server.
 func New(o Options) *Server {
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
-	return &Server{o: o, documents: &documents{fetch: o.Documents}, cross: http.NewCrossOriginProtection(), tries: newTries()}
+	return &Server{o: o, documents: newDocuments(o.Documents), cross: http.NewCrossOriginProtection(), tries: newTries(mostPerHour, time.Hour)}
 }
 
 // The paths, below that of the public URL. Without one they are the defaults of 2025-03-26 §Authorization,

@@ -51,7 +51,7 @@ func TestResourcePath(t *testing.T) {
 
 // TestTA24Limit counts registrations by address, or by the /64 of IPv6, within bounded memory.
 func TestTA24Limit(t *testing.T) {
-	tries, now := newTries(), time.Unix(3600*1000, 0)
+	tries, now := newTries(mostPerHour, time.Hour), time.Unix(3600*1000, 0)
 	for i := range 2 * mostPerHour {
 		wait := tries.take("192.0.2.1", now)
 		if (wait > 0) != (i >= mostPerHour) || wait > time.Hour {

@@ -156,7 +156,7 @@ func (s *Server) authenticate(r *http.Request, form url.Values) (*Client, error)
 	if id == "" {
 		return nil, unknownClient("the request has no client_id")
 	}
-	c, err := s.client(r.Context(), id)
+	c, err := s.client(r, id)
 	var doc *documentError
 	switch {
 	case errors.As(err, &doc) && doc.weather:
