@@ -73,12 +73,32 @@ func (s *Server) begin(ctx context.Context, of store.SignIn, browser bool) (*Flo
 	}
 	select {
 	case <-f.ready:
+		if f.s != s && !s.settings.leadTo(&f.kept) {
+			return s.instead(ctx, f, browser)
+		}
 		return f, nil
 	case <-f.done:
 		if f.err != nil {
 			return nil, f.err
 		}
 		return f, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// instead begins a flow in the place of one that this process began before its configuration was changed.
+func (s *Server) instead(ctx context.Context, old *Flow, browser bool) (*Flow, error) {
+	safe, err := s.d.open(ctx)
+	if err == nil {
+		err = s.d.fail(ctx, safe, old.row.ID, errChanged)
+	}
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-old.done:
+		return s.begin(ctx, old.of, browser)
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
@@ -226,7 +246,15 @@ func (f *Flow) take(safe *store.Safe) error {
 			return failed(row.Outcome)
 		case there && row.Open(now) && row.Ready() && !d.stuck(&row, now):
 			f.row = row
-			return reveal(d.ctx, safe, &row, row.Sealed, &f.kept)
+			err := reveal(d.ctx, safe, &row, row.Sealed, &f.kept)
+			if err != nil || f.s.settings.leadTo(&f.kept) {
+				return err
+			}
+			// Its page may be one on which the issuer refuses the client that was configured before, and
+			// then nobody would ever come back from there.
+			if err := d.fail(d.ctx, safe, row.ID, errChanged); err != nil {
+				return err
+			}
 		case there && row.Open(now) && !row.Ready():
 			waited = row.ID
 			if err := waitFor(d.ctx, snap, lookEvery); err != nil {
@@ -254,6 +282,9 @@ func (f *Flow) take(safe *store.Safe) error {
 		}
 	}
 }
+
+// errChanged is the outcome of a flow that was begun with other settings than those of now.
+var errChanged = &Problem{Says: "the settings of this sign-in have changed", Next: "sign in again"}
 
 // stuckText is the outcome of a flow whose callback came to a process that was ended then.
 const stuckText = "the dragoman process that the browser had answered was ended before it was done"

@@ -81,6 +81,15 @@ func (s *Settings) fits(x *store.Credential) bool {
 		(!s.fixedResource() || s.resource() == x.Resource)
 }
 
+// leadTo reports whether a flow that is under way is one that these settings would begin. What they leave open fits
+// whatever another process has found.
+func (s *Settings) leadTo(k *keptFlow) bool {
+	if s.ClientID != "" && (s.ClientSecret.Reveal() != k.Client.Secret || s.Callback != "" && s.Callback != k.Redirect) {
+		return false
+	}
+	return s.fits(&store.Credential{Client: k.Client.ID, Issuer: k.Issuer.Issuer, Resource: k.Resource})
+}
+
 func (s *Settings) fixedResource() bool { return s.Resource != "" && s.Resource != "auto" }
 
 // resource returns the configured resource, which is "" if none shall be sent.

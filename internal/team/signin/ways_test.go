@@ -66,6 +66,45 @@ func TestWays(t *testing.T) {
 	}
 }
 
+// TestSettingsOfFlow changes the settings while a sign-in is under way, such as a wrong client id at which the issuer's
+// page ends. The next one who asks gets another link, and nobody else does.
+func TestSettingsOfFlow(t *testing.T) {
+	to, p := newStrict(t), file(t)
+	first := newRig(t, p, to, Settings{ClientID: "wrong"}, nil)
+	old, err := first.s.begin(t.Context(), first.s.Of(nil), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func(d *Desk, settings Settings) *Flow {
+		t.Helper()
+		s, err := d.Server("default", "srv", first.to, settings)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := s.begin(t.Context(), s.Of(nil), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	other := newRig(t, p, to, Settings{}, nil) // another process
+	for _, same := range []*Flow{at(first.Desk, Settings{}), at(first.Desk, Settings{ClientID: "wrong"}), at(other.Desk, Settings{})} {
+		if same.Link() != old.Link() {
+			t.Errorf("another link without another client: %s", same.Link())
+		}
+	}
+	second := at(first.Desk, Settings{ClientID: "right"})
+	if !strings.Contains(second.Link(), "client_id=right&") {
+		t.Fatalf("in the same process: %s", second.Link())
+	}
+	if <-old.Done(); old.Err() == nil {
+		t.Error("the first sign-in has ended well")
+	}
+	if third := at(newRig(t, p, to, Settings{}, nil).Desk, Settings{ClientID: "third"}); !strings.Contains(third.Link(), "client_id=third&") {
+		t.Errorf("in another process: %s", third.Link())
+	}
+}
+
 // TestDeviceNeedsAnIssuer checks what people are told where no code can be typed.
 func TestDeviceNeedsAnIssuer(t *testing.T) {
 	to := newStrict(t)
