@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"net/http"
 
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 	"github.com/dragoman-mcp/dragoman/internal/team/access"
@@ -77,16 +76,5 @@ func (e *entry) reach(ctx context.Context, issuer string) (oauth.Doer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return caller{e.egress.From(near, egress.Bounds{})}, nil
-}
-
-// caller is an oauth.Doer.
-type caller struct{ *egress.Caller }
-
-func (c caller) Do(ctx context.Context, r *http.Request) (*oauth.Answer, error) {
-	a, err := c.Caller.Do(ctx, r)
-	if err != nil {
-		return nil, err
-	}
-	return &oauth.Answer{Status: a.Status, Header: a.Header, Body: a.Body, URL: a.URL}, nil
+	return e.egress.From(near, egress.Bounds{}), nil
 }
