@@ -257,10 +257,7 @@ func signInSettings(c *config.Server) signin.Settings {
 	out := signin.Settings{
 		Scopes: x.Scopes, ClientID: x.ClientID, ClientSecret: x.ClientSecret, PrivateKey: x.PrivateKey,
 		Issuer: x.Issuer, AuthorizationURL: x.AuthorizationURL, TokenURL: x.TokenURL, ClientMetadataURL: x.ClientMetadataURL,
-		Callback: x.Callback, Resource: x.Resource, Params: x.Params, Hold: x.Hold,
-	}
-	if x.Shared {
-		out.Per = "shared"
+		Callback: x.Callback, Resource: x.Resource, Params: x.Params, Shared: x.Shared,
 	}
 	if x.How.Program() {
 		out.How, out.Assertion = signin.How(x.How.String()), x.Assertion

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"os/exec"
 	"strings"
 )
 
@@ -14,7 +13,7 @@ import (
 type World struct {
 	Getenv func(string) string
 	System string // runtime.GOOS
-	// Run starts a program and waits until it has ended. It's exec.CommandContext if it's nil.
+	// Run starts a program, and returns an error if that opens nothing.
 	Run func(ctx context.Context, name string, args ...string) error
 }
 
@@ -41,15 +40,9 @@ func (w World) Open(ctx context.Context, link string) error {
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || strings.ContainsFunc(link, unsafeInLink) {
 		return errors.New("this is no address for a browser")
 	}
-	run := w.Run
-	if run == nil {
-		run = func(ctx context.Context, name string, args ...string) error {
-			return exec.CommandContext(ctx, name, args...).Run()
-		}
-	}
 	err = errors.New("no program is known that opens it")
 	for _, words := range w.programs(link) {
-		if err = run(ctx, words[0], words[1:]...); err == nil || ctx.Err() != nil {
+		if err = w.Run(ctx, words[0], words[1:]...); err == nil || ctx.Err() != nil {
 			return err
 		}
 	}

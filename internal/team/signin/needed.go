@@ -1,10 +1,12 @@
 package signin
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/failure"
+	"github.com/dragoman-mcp/dragoman/internal/team/signin/oauth"
 	"github.com/dragoman-mcp/dragoman/internal/team/store"
 )
 
@@ -44,6 +46,8 @@ func (e *Needed) DescribeFailure(f *failure.Facts) {
 type Problem struct {
 	Says, Next string // both without a full stop
 	Err        error  // the cause, if there is one
+
+	class failure.Class // "" means that a sign-in is needed
 }
 
 func (e *Problem) Error() string { return e.Says }
@@ -54,10 +58,19 @@ func (e *Problem) Unwrap() error { return e.Err }
 // NextStep returns what to do about it.
 func (e *Problem) NextStep() string { return e.Next }
 
+// notNow returns the error while there is no good token, although nobody has said that a sign-in would help.
+func notNow(says, next string, err error) *Problem {
+	p := &Problem{Says: says, Next: next, Err: err, class: failure.Unauthorized}
+	if oauth.Weather(err) {
+		p.class = failure.Unreachable
+	}
+	return p
+}
+
 // DescribeFailure implements failure.Source.
 func (e *Problem) DescribeFailure(f *failure.Facts) {
 	if f.Class == "" {
-		f.Class = failure.NeedsSignIn
+		f.Class = cmp.Or(e.class, failure.NeedsSignIn)
 	}
 	if f.Sentence == "" {
 		f.Sentence, f.Action = e.Says, e.Next

@@ -3,7 +3,6 @@ package signin
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -34,6 +33,12 @@ type pause struct {
 	tried     time.Time
 	notBefore time.Time
 	err       error
+}
+
+func (p *pause) failed(err error) {
+	p.err, p.tried = err, time.Now()
+	p.backoff.First, p.backoff.Ceiling = 2*time.Second, 5*time.Minute
+	p.notBefore = p.tried.Add(p.backoff.Fail())
 }
 
 // renewed returns the token to use in the place of one that is in the last part of its life. It waits only if
@@ -138,10 +143,7 @@ func (a *account) settle(err error) {
 		a.later = pause{}
 		return
 	}
-	a.later.err = err
-	a.later.backoff.First, a.later.backoff.Ceiling = 2*time.Second, 5*time.Minute
-	a.later.tried = time.Now()
-	a.later.notBefore = a.later.tried.Add(a.later.backoff.Fail())
+	a.later.failed(err)
 }
 
 // renewNow takes the lease of a credential and renews it, or waits until another process has done so.
@@ -174,7 +176,9 @@ func (a *account) renewNow(ctx context.Context, safe *store.Safe, t *token) (min
 			return a.ask(ctx, safe, now, lease)
 		}
 		if err := waitFor(ctx, snap, lookEvery); err != nil {
-			return false, &cannotRenew{server: a.s.name, says: "another process has tried to for too long", next: "try again", weather: true, err: err}
+			p := a.cannotRenew("another process has tried to for too long", "try again", err)
+			p.class = failure.Unreachable
+			return false, p
 		}
 	}
 }
@@ -218,7 +222,7 @@ func (a *account) ask(ctx context.Context, safe *store.Safe, t *token, lease sto
 	}
 	endErr := safe.Store().Write(context.WithoutCancel(ctx), d.me, func(x *store.Tx) error { return x.EndLease(t.row, lease.Fence) })
 	says, next := explain(err)
-	return false, &cannotRenew{server: a.s.name, says: says, next: next, weather: oauth.Weather(err), err: errors.Join(err, endErr)}
+	return false, a.cannotRenew(says, next, errors.Join(err, endErr))
 }
 
 // store keeps an answer. Nobody uses it before it's on the disk, and so we try for a while: an issuer that
@@ -244,7 +248,7 @@ func (a *account) store(ctx context.Context, safe *store.Safe, t *token, answer 
 		}
 		if ctx.Err() != nil || a.s.d.ctx.Err() != nil || work.Sleep(ctx, backoff.Fail()) != nil {
 			says, next := explain(err)
-			return &cannotRenew{server: a.s.name, says: "the new token cannot be stored: " + says, next: next, err: err}
+			return a.cannotRenew("the new token cannot be stored: "+says, next, err)
 		}
 	}
 }
@@ -301,47 +305,9 @@ func (a *account) forgetClient(ctx context.Context, safe *store.Safe, t *token) 
 	})
 }
 
-// cannotRenew is the error while a token can't be renewed, although nobody has said that it's no longer good. It's
-// a failure.Source.
-type cannotRenew struct {
-	server, says, next string
-	weather            bool
-	err                error
-}
-
-func (e *cannotRenew) Error() string {
-	return fmt.Sprintf("the token for server %s cannot be renewed: %s", quote(e.server), e.says)
-}
-
-func (e *cannotRenew) Unwrap() error { return e.err }
-
-// DescribeFailure implements failure.Source.
-func (e *cannotRenew) DescribeFailure(f *failure.Facts) {
-	if f.Class == "" {
-		if f.Class = failure.Unauthorized; e.weather {
-			f.Class = failure.Unreachable
-		}
-	}
-	if f.Sentence == "" {
-		f.Sentence, f.Action = e.Error(), e.next
-	}
-}
-
-// tooManySteps is the error when a server asks for more scopes again and again. It's a failure.Source.
-type tooManySteps struct{ server, scopes string }
-
-func (e *tooManySteps) Error() string {
-	return fmt.Sprintf("server %s asks for the scope %s again and again, although it was granted", quote(e.server), quote(e.scopes))
-}
-
-// DescribeFailure implements failure.Source.
-func (e *tooManySteps) DescribeFailure(f *failure.Facts) {
-	if f.Class == "" {
-		f.Class = failure.Unauthorized
-	}
-	if f.Sentence == "" {
-		f.Sentence, f.Action = e.Error(), "ask the operator of the server whether you may have it"
-	}
+// cannotRenew returns the error while a token can't be renewed.
+func (a *account) cannotRenew(says, next string, err error) *Problem {
+	return notNow("the token for server "+quote(a.s.name)+" cannot be renewed: "+says, next, err)
 }
 
 // joined returns scopes as one text, in one order.

@@ -402,7 +402,8 @@ func (a *account) mayStepUp(scopes []string, again bool, now time.Time) error {
 		}
 	}
 	if n >= mostSteps || again && n >= mostInVain {
-		return &tooManySteps{a.s.name, wants}
+		return notNow("server "+quote(a.s.name)+" asks for the scope "+quote(wants)+" again and again, although it was granted",
+			"ask the operator of the server whether you may have it", nil)
 	}
 	a.steps = append(a.steps, step{now, wants})
 	if len(a.steps) > 100 {

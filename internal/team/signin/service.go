@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/base/failure"
 	"github.com/dragoman-mcp/dragoman/internal/base/secret"
 	"github.com/dragoman-mcp/dragoman/internal/team/egress"
 	"github.com/dragoman-mcp/dragoman/internal/team/signin/oauth"
@@ -76,11 +75,11 @@ func (v *service) refused(ctx context.Context, generation uint64, c oauth.Challe
 		return true, nil
 	case t != nil && c.Error == stepUp:
 		// AU §Step-Up Authorization Flow: clients that act on their own behalf may give up, and nobody could grant more.
-		return false, &noToken{server: v.s.name, says: fmt.Sprintf("the server wants the scope %s, which its token doesn't have", quote(joined(c.Scopes))),
-			next: "add the scope to `scopes` in `signIn`, and have the issuer grant it"}
+		return false, v.noToken("the server wants the scope "+quote(joined(c.Scopes))+", which its token doesn't have",
+			"add the scope to `scopes` in `signIn`, and have the issuer grant it", nil)
 	case t != nil && time.Since(t.at) < freshTime:
-		return false, &noToken{server: v.s.name, says: "the server refuses the token that its own authorization server has just given",
-			next: "check `resource` and `scopes` in `signIn`, and ask whoever runs the server"}
+		return false, v.noToken("the server refuses the token that its own authorization server has just given",
+			"check `resource` and `scopes` in `signIn`, and ask whoever runs the server", nil)
 	}
 	v.mu.Lock()
 	v.asked = c
@@ -130,10 +129,8 @@ func (v *service) settle(f *flight, t *token, err error) {
 		return
 	}
 	says, next := explain(err)
-	f.err = &noToken{server: v.s.name, says: says, next: next, weather: oauth.Weather(err), err: err}
-	v.later.err = f.err
-	v.later.backoff.First, v.later.backoff.Ceiling = 2*time.Second, 5*time.Minute
-	v.later.notBefore = time.Now().Add(v.later.backoff.Fail())
+	f.err = v.noToken(says, next, err)
+	v.later.failed(f.err)
 }
 
 // get asks for a token.
@@ -242,27 +239,7 @@ func (v *service) provider(ctx context.Context) (*oauth.Endpoint, error) {
 	return &oauth.Endpoint{Doer: d, Issuer: is, Client: oauth.Client{ID: p.ClientID, Secret: p.ClientSecret, How: oauth.Preregistered, Issuer: p.Issuer}}, nil
 }
 
-// noToken is the error while there is no token for a server at which nobody signs in. It's a failure.Source.
-type noToken struct {
-	server, says, next string
-	weather            bool
-	err                error
-}
-
-func (e *noToken) Error() string {
-	return fmt.Sprintf("there is no token for server %s: %s", quote(e.server), e.says)
-}
-
-func (e *noToken) Unwrap() error { return e.err }
-
-// DescribeFailure implements failure.Source.
-func (e *noToken) DescribeFailure(f *failure.Facts) {
-	if f.Class == "" {
-		if f.Class = failure.Unauthorized; e.weather {
-			f.Class = failure.Unreachable
-		}
-	}
-	if f.Sentence == "" {
-		f.Sentence, f.Action = e.Error(), e.next
-	}
+// noToken returns the error while there is no token.
+func (v *service) noToken(says, next string, err error) *Problem {
+	return notNow("there is no token for server "+quote(v.s.name)+": "+says, next, err)
 }

@@ -3,7 +3,6 @@ package signin
 import (
 	"crypto/x509"
 	"slices"
-	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/secret"
 	"github.com/dragoman-mcp/dragoman/internal/team/signin/oauth"
@@ -18,8 +17,8 @@ type Settings struct {
 	Assertion string
 	// Provider is where Enterprise exchanges the ID token of a person.
 	Provider Provider
-	// Per is "shared" if one credential is for all. Otherwise each person has their own.
-	Per string
+	// Shared means that one credential is for all. Otherwise each person has their own.
+	Shared bool
 	// Scopes are asked for instead of those that the server names.
 	Scopes []string
 	// ClientID and the following say who we are to the issuer, if somebody has registered us there.
@@ -39,8 +38,6 @@ type Settings struct {
 	Resource string
 	// Params are more parameters of the authorization URL.
 	Params map[string]string
-	// Hold is how long a call waits for a person. It's for those who ask; this package doesn't read it.
-	Hold time.Duration
 	// CAs returns the authorities that the server's certificate may come from; nil means those of the system, as a
 	// nil result does. It may read a file.
 	CAs func() *x509.CertPool
@@ -72,7 +69,7 @@ type Provider struct {
 }
 
 // shared reports whether one credential is for all.
-func (s *Settings) shared() bool { return s.Per == "shared" || s.How != Person }
+func (s *Settings) shared() bool { return s.Shared || s.How != Person }
 
 // fits reports whether a stored credential is one that these settings would lead to.
 func (s *Settings) fits(x *store.Credential) bool {
