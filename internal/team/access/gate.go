@@ -19,7 +19,7 @@ type Gate struct {
 	keys atomic.Pointer[Keys]
 	// people are those in force; see Roster.Refresh.
 	people atomic.Pointer[People]
-	tries  *tries
+	tries  *Tries
 	// grants are those of our authorization server; nil if there is none. See NewLedger.
 	grants atomic.Pointer[Grants]
 
@@ -31,7 +31,7 @@ type Gate struct {
 // NewGate returns a gate without keys. If open is true, who has no credential is the local user, which
 // is only right if nobody else can reach the address.
 func NewGate(open bool) *Gate {
-	g := &Gate{open: open, tries: newTries()}
+	g := &Gate{open: open, tries: NewTries(triesPerMinute, time.Minute)}
 	g.keys.Store(&Keys{})
 	g.people.Store(&People{})
 	return g
@@ -173,7 +173,7 @@ func (g *Gate) find(r *http.Request, c credential) (*identity.Principal, error) 
 
 // wrong counts a wrong credential. It returns why, or that the address has sent too many.
 func (g *Gate) wrong(r *http.Request, why *httpdoor.Denied) error {
-	if wait := g.tries.wrong(httpdoor.Remote(r), time.Now()); wait > 0 {
+	if wait := g.tries.Take(httpdoor.Remote(r), time.Now()); wait > 0 {
 		return &httpdoor.Denied{
 			Status: http.StatusTooManyRequests, RetryAfter: wait,
 			Reason: "too many wrong credentials came from this address; a valid one is accepted nevertheless",

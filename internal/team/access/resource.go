@@ -113,7 +113,7 @@ func (r *Resources) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		suffix = rest // a proxy that asks us for what is at its own origin
 	}
 	base := r.Target(req).Base()
-	if !isEndpoint(suffix) || !isHost(base) || req.URL.RawQuery != "" {
+	if !IsEndpoint(suffix) || !isHost(base) || req.URL.RawQuery != "" {
 		httpdoor.NotFound(w, req)
 		return
 	}
@@ -144,8 +144,8 @@ func (r *Resources) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	_, _ = w.Write(b)
 }
 
-// isEndpoint reports whether a path is that of an endpoint, or may be, or is "", which is the origin.
-func isEndpoint(path string) bool {
+// IsEndpoint reports whether a path is that of an endpoint, or may be, or is "", which is the origin.
+func IsEndpoint(path string) bool {
 	if path == "" {
 		return true
 	}
@@ -180,7 +180,7 @@ func (r *Resources) Challenge(req *http.Request, code, description string, scope
 		return ""
 	}
 	at := r.Target(req)
-	if !isEndpoint(at.Path()) || !isHost(at.Base()) {
+	if !IsEndpoint(at.Path()) || !isHost(at.Base()) {
 		return ""
 	}
 	if scopes == nil {

@@ -12,35 +12,37 @@ const (
 	tryCells       = 4096 // 32 KiB, however many addresses there are
 )
 
-// tries counts the wrong credentials of each address within a minute. Addresses share cells, so nobody
-// can fill the table. Two addresses in one cell are counted together, which hurts nobody who has a
-// credential: only wrong ones are counted, and only wrong ones are slowed down. The zero value isn't
-// usable; see newTries.
-type tries struct {
-	seed  maphash.Seed
-	cells [tryCells]atomic.Uint64 // the minute since 1970, and in the lowest 16 bits the number
+// Tries counts what each address tries within some time. Addresses share cells, so nobody can fill the table. Two
+// addresses in one cell are counted together. That hurts nobody who has a credential: of those only wrong ones are
+// counted, and only wrong ones are slowed down. Create one with NewTries. It is safe for concurrent use.
+type Tries struct {
+	most, span uint64 // how many an address has in a span of so many seconds
+	seed       maphash.Seed
+	cells      [tryCells]atomic.Uint64 // the number of the span since 1970, and in the lowest 16 bits that of the tries
 }
 
-func newTries() *tries { return &tries{seed: maphash.MakeSeed()} }
+// NewTries returns a table in which each address has a number of tries within a span of whole seconds.
+func NewTries(most int, span time.Duration) *Tries {
+	return &Tries{most: uint64(most), span: uint64(span / time.Second), seed: maphash.MakeSeed()}
+}
 
-// wrong counts a wrong credential that an address has sent. It returns how long the address shall wait,
-// or 0 if it has sent only a few.
-func (t *tries) wrong(addr string, now time.Time) time.Duration {
+// Take counts a try of an address. It returns how long the address shall wait, or 0 if it has tried only a few times.
+func (t *Tries) Take(addr string, now time.Time) time.Duration {
 	const n = 16
-	cell, minute := &t.cells[maphash.String(t.seed, network(addr))%tryCells], uint64(now.Unix()/60)
+	cell, span := &t.cells[maphash.String(t.seed, network(addr))%tryCells], uint64(now.Unix())/t.span
 	for {
 		old := cell.Load()
 		count := uint64(1)
-		if old>>n == minute {
+		if old>>n == span {
 			count = min(old&(1<<n-1)+1, 1<<n-1)
 		}
-		if !cell.CompareAndSwap(old, minute<<n|count) {
+		if !cell.CompareAndSwap(old, span<<n|count) {
 			continue
 		}
-		if count <= triesPerMinute {
+		if count <= t.most {
 			return 0
 		}
-		return time.Unix(int64(minute+1)*60, 0).Sub(now)
+		return time.Unix(int64((span+1)*t.span), 0).Sub(now)
 	}
 }
 

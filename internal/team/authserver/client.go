@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/dragoman-mcp/dragoman/internal/team/store"
+	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
 
 // How clients can authenticate at the token endpoint.
@@ -57,7 +58,7 @@ func (s *Server) client(r *http.Request, id string) (*Client, error) {
 	case !s.o.Allow.allows(id):
 		return nil, errRefused
 	case isDocument(id):
-		return s.documents.client(ctx, id, fromHere(r))
+		return s.documents.client(ctx, id, httpdoor.Remote(r))
 	}
 	row, there, err := s.o.Store.OAuthClient(ctx, id)
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/team/access"
 	"github.com/dragoman-mcp/dragoman/internal/team/egress"
 )
 
@@ -61,7 +62,7 @@ func isDocument(id string) bool {
 // for concurrent use.
 type documents struct {
 	fetch Doer
-	tries *tries
+	tries *access.Tries
 	room  chan struct{} // contains a value for each document that is being fetched
 
 	mu   sync.Mutex
@@ -76,7 +77,7 @@ type kept struct {
 }
 
 func newDocuments(fetch Doer) *documents {
-	return &documents{fetch: fetch, tries: newTries(mostPerMinute, time.Minute), room: make(chan struct{}, mostAtOnce)}
+	return &documents{fetch: fetch, tries: access.NewTries(mostPerMinute, time.Minute), room: make(chan struct{}, mostAtOnce)}
 }
 
 // client returns the client of a document, for somebody at an address. Any stranger may name any document, so that we
@@ -111,7 +112,7 @@ func (d *documents) client(ctx context.Context, id, from string) (*Client, error
 // limited fetches a document as get does, unless too many are fetched. Then life is 0.
 func (d *documents) limited(ctx context.Context, id, from string) (c *Client, life time.Duration, err error) {
 	busy := &documentError{"the client's document cannot be fetched now, because too many others are; try again in a minute", true}
-	if d.tries.take(from, time.Now()) > 0 {
+	if d.tries.Take(from, time.Now()) > 0 {
 		return nil, 0, busy
 	}
 	select {

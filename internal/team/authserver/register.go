@@ -8,8 +8,6 @@ import (
 	"io"
 	"mime"
 	"net/http"
-	"net/netip"
-	"sync"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/team/store"
@@ -21,14 +19,13 @@ const (
 	mostBody       = 16 << 10
 	mostPerHour    = 20   // of one address
 	mostWaiting    = 1000 // registrations that nobody has allowed anything yet
-	mostAddresses  = 4096
-	secretLifeless = 0 // a secret doesn't expire (RFC 7591 §3.2.1)
+	secretLifeless = 0    // a secret doesn't expire (RFC 7591 §3.2.1)
 )
 
 // register registers a client (RFC 7591). What it shows people is unverified, and nothing is shown before somebody
 // follows its link.
 func (s *Server) register(w http.ResponseWriter, r *http.Request) {
-	if wait := s.tries.take(fromHere(r), time.Now()); wait > 0 {
+	if wait := s.tries.Take(httpdoor.Remote(r), time.Now()); wait > 0 {
 		httpdoor.SetRetryAfter(w, wait)
 		s.sorry(w, r, &problem{"temporarily_unavailable", "too many registrations came from this address", http.StatusTooManyRequests})
 		return
@@ -131,37 +128,4 @@ func randomText(n int) string {
 	b := make([]byte, n)
 	_, _ = rand.Read(b) // never fails
 	return base64.RawURLEncoding.EncodeToString(b)
-}
-
-// tries counts what each address does within a period. It forgets addresses when there are too many.
-type tries struct {
-	most   int
-	period time.Duration
-
-	mu  sync.Mutex
-	now int64 // the number of the period
-	by  map[string]int
-}
-
-func newTries(most int, period time.Duration) *tries {
-	return &tries{most: most, period: period, by: map[string]int{}}
-}
-
-// take counts once more. It returns how long the address shall wait, or 0 if it may go on.
-func (t *tries) take(addr string, now time.Time) time.Duration {
-	if ip, err := netip.ParseAddr(addr); err == nil && ip.Unmap().Is6() {
-		if p, err := ip.WithZone("").Prefix(64); err == nil { // one host has all addresses of it
-			addr = p.String()
-		}
-	}
-	number := now.UnixNano() / int64(t.period)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.now != number || len(t.by) >= mostAddresses {
-		t.now, t.by = number, map[string]int{}
-	}
-	if t.by[addr]++; t.by[addr] > t.most {
-		return time.Unix(0, (number+1)*int64(t.period)).Sub(now)
-	}
-	return 0
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -49,14 +48,14 @@ type Server struct {
 	o         Options
 	documents *documents
 	cross     *http.CrossOriginProtection
-	tries     *tries
-	seen      seen // the assertions of clients
+	tries     *access.Tries // the registrations
+	seen      seen          // the assertions of clients
 }
 
 // New returns a server.
 func New(o Options) *Server {
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
-	return &Server{o: o, documents: newDocuments(o.Documents), cross: http.NewCrossOriginProtection(), tries: newTries(mostPerHour, time.Hour)}
+	return &Server{o: o, documents: newDocuments(o.Documents), cross: http.NewCrossOriginProtection(), tries: access.NewTries(mostPerHour, time.Hour)}
 }
 
 // The paths, below that of the public URL. Without one they are the defaults of 2025-03-26 §Authorization,
@@ -228,7 +227,7 @@ func (s *Server) resourcePath(issuer, resource string) (path string, ok bool) {
 		return "", false
 	}
 	path, below := strings.CutPrefix(strings.TrimRight(u.EscapedPath(), "/"), strings.TrimRight(base.EscapedPath(), "/"))
-	return path, below && (path == "" || path[0] == '/' && isEndpoint(path))
+	return path, below && (access.IsEndpoint(path) || access.IsEndpoint(path+"/mcp")) // the latter is the beginning of several
 }
 
 func sameHost(a, b *url.URL) bool {
@@ -236,27 +235,4 @@ func sameHost(a, b *url.URL) bool {
 		return cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[strings.ToLower(u.Scheme)])
 	}
 	return strings.EqualFold(a.Hostname(), b.Hostname()) && port(a) == port(b)
-}
-
-// isEndpoint reports whether a path has the form of an endpoint's, or of the beginning of several.
-func isEndpoint(path string) bool {
-	all := strings.Split(path, "/")[1:]
-	for _, kind := range []string{"p", "s"} {
-		if len(all) >= 2 && all[0] == kind {
-			if all[1] == "" || strings.Trim(all[1], ".") == "" {
-				return false
-			}
-			all = all[2:]
-		}
-	}
-	return len(all) == 0 || len(all) == 1 && (all[0] == "mcp" || all[0] == "sse")
-}
-
-// fromHere returns the address of the sender for limits.
-func fromHere(r *http.Request) string {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		return r.RemoteAddr
-	}
-	return host
 }
