@@ -37,6 +37,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 	"github.com/dragoman-mcp/dragoman/internal/team/access"
 	"github.com/dragoman-mcp/dragoman/internal/team/authserver"
+	"github.com/dragoman-mcp/dragoman/internal/team/signin/oauth"
 	"github.com/dragoman-mcp/dragoman/internal/team/store"
 	"github.com/dragoman-mcp/dragoman/internal/team/vault"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
@@ -106,7 +107,7 @@ type ServeOptions struct {
 	secondLook time.Duration         // for tests; 0 means the constant secondLook
 	startWait  time.Duration         // for tests; 0 means startReport
 	noCalls    bool                  // for tests; do not record the calls of clients
-	documents  authserver.Doer       // for tests; fetches the documents of clients
+	documents  oauth.Doer            // for tests; fetches the documents of clients
 	recent     *logring.Ring         // keeps the recent log records; Serve sets it
 	store      *store.Store          // Serve sets it and closes it
 	safe       *store.Safe           // the same with its vault

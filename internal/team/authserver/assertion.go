@@ -3,7 +3,6 @@ package authserver
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/json"
 	"github.com/go-jose/go-jose/v4/jwt"
 )
 
@@ -33,14 +33,14 @@ var algorithms = []jose.SignatureAlgorithm{
 
 // parseKeys reads a set of public keys. What isn't one is left out.
 func parseKeys(body []byte) ([]jose.JSONWebKey, error) {
-	if err := checkObject(body); err != nil {
-		return nil, err
-	}
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`
 	}
-	if err := json.Unmarshal(body, &set); err != nil || len(set.Keys) > mostKeys {
-		return nil, errors.New("the keys are malformed, or too many")
+	if err := decode(body, &set); err != nil {
+		return nil, err
+	}
+	if len(set.Keys) > mostKeys {
+		return nil, errors.New("there are too many keys")
 	}
 	var keys []jose.JSONWebKey
 	for _, text := range set.Keys {
@@ -115,7 +115,7 @@ func (d *documents) getKeys(ctx context.Context, at string) ([]jose.JSONWebKey, 
 		return nil, leastFetch, err
 	}
 	keys, err := parseKeys(a.Body)
-	return keys, lifeOf(a.Header), err
+	return keys, a.Keep(leastKept, mostKept), err
 }
 
 // signed returns nil if a client has signed an assertion for us, which nobody has used yet.

@@ -1,22 +1,23 @@
 package authserver
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"mime"
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/go-jose/go-jose/v4/json"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/team/access"
 	"github.com/dragoman-mcp/dragoman/internal/team/egress"
+	"github.com/dragoman-mcp/dragoman/internal/team/signin/oauth"
 )
 
 // Bounds of documents.
@@ -31,11 +32,6 @@ const (
 	mostPerMinute = 30  // that are fetched for one address
 	mostAtOnce    = 32  // that are fetched
 )
-
-// Doer makes requests. An *egress.Caller for public addresses, which follows no redirects, is one.
-type Doer interface {
-	Do(ctx context.Context, req *http.Request) (*egress.Answer, error)
-}
 
 // documentError says what is wrong with a client's document: a sentence without a full stop.
 type documentError struct {
@@ -61,7 +57,7 @@ func isDocument(id string) bool {
 // documents fetches the documents of clients and keeps them for a while. Create one with newDocuments. It is safe
 // for concurrent use.
 type documents struct {
-	fetch Doer
+	fetch oauth.Doer // for public addresses, and without redirects
 	tries *access.Tries
 	room  chan struct{} // contains a value for each document that is being fetched
 
@@ -76,7 +72,7 @@ type kept struct {
 	until  time.Time
 }
 
-func newDocuments(fetch Doer) *documents {
+func newDocuments(fetch oauth.Doer) *documents {
 	return &documents{fetch: fetch, tries: access.NewTries(mostPerMinute, time.Minute), room: make(chan struct{}, mostAtOnce)}
 }
 
@@ -153,19 +149,7 @@ func (d *documents) get(ctx context.Context, id string) (c *Client, life time.Du
 	if err != nil {
 		return nil, keptFailure, &documentError{text: "the client's document cannot be used: " + err.Error()}
 	}
-	return c, lifeOf(a.Header), nil
-}
-
-// lifeOf returns how long a document may be kept.
-func lifeOf(h http.Header) time.Duration {
-	for part := range strings.SplitSeq(strings.ToLower(h.Get("Cache-Control")), ",") {
-		if n, ok := strings.CutPrefix(strings.TrimSpace(part), "max-age="); ok {
-			if seconds, err := strconv.ParseUint(n, 10, 31); err == nil {
-				return min(max(time.Duration(seconds)*time.Second, leastKept), mostKept)
-			}
-		}
-	}
-	return leastKept
+	return c, a.Keep(leastKept, mostKept), nil
 }
 
 // metadata are the members of a document, and of a registration (RFC 7591 §2), that we look at.
@@ -179,13 +163,10 @@ type metadata struct {
 	KeysURL   string          `json:"jwks_uri"`
 }
 
-// parseMetadata reads an object of JSON. A member that occurs twice could be read in two ways, so it is refused.
+// parseMetadata reads the metadata of a client.
 func parseMetadata(body []byte) (m metadata, err error) {
-	if err := checkObject(body); err != nil {
+	if err := decode(body, &m); err != nil {
 		return m, err
-	}
-	if err := json.Unmarshal(body, &m); err != nil {
-		return m, errors.New("a member has a wrong type")
 	}
 	m.Name, err = nameOf(m.Name)
 	return m, err
@@ -221,49 +202,14 @@ func parseDocument(id string, body []byte) (*Client, error) {
 	return c, nil
 }
 
-// checkObject returns an error if a text is not one JSON object without duplicate members and of little depth.
-func checkObject(body []byte) error {
-	const mostDepth = 16
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.UseNumber()
-	var open []map[string]bool // the names so far; nil for an array
-	name := false              // the next text is the name of a member
-	for first := true; ; first = false {
-		t, err := d.Token()
-		if err != nil {
-			return errors.New("it is not a JSON object")
-		}
-		delim, is := t.(json.Delim)
-		if first && delim != '{' {
-			return errors.New("it is not a JSON object")
-		}
-		switch {
-		case is && (delim == '{' || delim == '['):
-			names := map[string]bool{}
-			if delim == '[' {
-				names = nil
-			}
-			if open = append(open, names); len(open) > mostDepth {
-				return errors.New("it is nested too deeply")
-			}
-		case is:
-			open = open[:len(open)-1]
-		case name:
-			text, _ := t.(string)
-			if open[len(open)-1][strings.ToLower(text)] { // encoding/json ignores case
-				return errors.New("it has a member twice")
-			}
-			open[len(open)-1][strings.ToLower(text)] = true
-			name = false
-			continue
-		}
-		if len(open) == 0 {
-			break
-		}
-		name = open[len(open)-1] != nil
+// decode reads an object of JSON. What could be read in two ways is refused, such as a member that occurs twice. Unlike
+// encoding/json, go-jose's reader tells client_id and Client_ID apart.
+func decode(body []byte, into any) error {
+	if jsonrpc.Valid(body, jsonrpc.Limits{Bytes: DocumentSize, Depth: 16}) != nil {
+		return errors.New("it is not strict JSON, or nested too deeply")
 	}
-	if d.More() || len(bytes.TrimSpace(body[d.InputOffset():])) > 0 {
-		return errors.New("something follows the JSON object")
+	if json.Unmarshal(body, into) != nil {
+		return errors.New("it is not an object, or a member has a wrong type")
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/team/access"
+	"github.com/dragoman-mcp/dragoman/internal/team/signin/oauth"
 	"github.com/dragoman-mcp/dragoman/internal/team/store"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
@@ -32,7 +33,7 @@ type Options struct {
 	Sessions  Sessions
 	// Provider returns Page.Provider for a browser. It may be nil.
 	Provider  func(*http.Request) string
-	Documents Doer
+	Documents oauth.Doer // see documents
 	// Show answers with a page.
 	Show func(w http.ResponseWriter, r *http.Request, status int, p *Page)
 	// Command returns the command that opens the console of this process, and Address the host at which that

@@ -126,6 +126,23 @@ type Answer struct {
 	Near   Nearness // of the address that answered
 }
 
+// Keep returns how long the answer may be kept, as Cache-Control says (RFC 9111 §5.2.2), but within bounds.
+func (a *Answer) Keep(least, most time.Duration) time.Duration {
+	keep := least
+	for part := range strings.SplitSeq(strings.Join(a.Header.Values("Cache-Control"), ","), ",") {
+		name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
+		switch strings.ToLower(name) {
+		case "no-store", "no-cache":
+			return least
+		case "max-age":
+			if n, err := strconv.ParseUint(strings.Trim(value, `"`), 10, 31); err == nil {
+				keep = time.Duration(n) * time.Second
+			}
+		}
+	}
+	return min(max(keep, least), most)
+}
+
 // Do makes a request and reads the whole answer. The request's context is ignored, and its body, if it
 // has one, is read once. If there is no answer, the error is an *Error, or the cause of ctx if ctx has
 // ended.

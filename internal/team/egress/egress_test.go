@@ -465,3 +465,15 @@ func TestOf(t *testing.T) {
 		t.Error("no address can be reached")
 	}
 }
+
+func TestKeep(t *testing.T) {
+	for line, want := range map[string]time.Duration{
+		"": 5 * time.Minute, "max-age=60": 5 * time.Minute, "public, Max-Age=3600": time.Hour, "max-age=999999": 24 * time.Hour,
+		"no-store, max-age=3600": 5 * time.Minute, "max-age=-1": 5 * time.Minute, "max-age=x": 5 * time.Minute, "max-age=\"3600\"": time.Hour,
+	} {
+		a := Answer{Header: http.Header{"Cache-Control": {line}}}
+		if got := a.Keep(5*time.Minute, 24*time.Hour); got != want {
+			t.Errorf("%q: %s, want %s", line, got, want)
+		}
+	}
+}

@@ -7,7 +7,6 @@ import (
 	"crypto/elliptic"
 	"crypto/rsa"
 	"errors"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -75,25 +74,6 @@ func readKeys(b []byte) ([]key, error) {
 		return nil, errors.New("the JWK set has no key that can be used")
 	}
 	return all, nil
-}
-
-// life returns how long the headers of an answer allow to keep it (RFC 9111 §5.2.2), within our bounds.
-func life(h map[string][]string) time.Duration {
-	d := time.Duration(0)
-	for _, line := range h["Cache-Control"] {
-		for part := range strings.SplitSeq(line, ",") {
-			name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
-			switch strings.ToLower(name) {
-			case "no-store", "no-cache":
-				return shortestLife
-			case "max-age":
-				if n, err := strconv.ParseUint(strings.Trim(value, `"`), 10, 31); err == nil {
-					d = time.Duration(n) * time.Second
-				}
-			}
-		}
-	}
-	return min(max(d, shortestLife), longestLife)
 }
 
 // keySet has the keys of an issuer.

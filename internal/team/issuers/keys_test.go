@@ -129,15 +129,3 @@ func TestUnreachableAtFirst(t *testing.T) {
 		}
 	})
 }
-
-// TestLife reads the headers of caches.
-func TestLife(t *testing.T) {
-	for line, want := range map[string]time.Duration{
-		"": 5 * time.Minute, "max-age=60": 5 * time.Minute, "public, Max-Age=3600": time.Hour, "max-age=999999": 24 * time.Hour,
-		"no-store, max-age=3600": 5 * time.Minute, "max-age=-1": 5 * time.Minute, "max-age=\"3600\"": time.Hour,
-	} {
-		if got := life(map[string][]string{"Cache-Control": {line}}); got != want {
-			t.Errorf("%q: %s, want %s", line, got, want)
-		}
-	}
-}

@@ -42,7 +42,7 @@ func (r *reach) fetchKeys(ctx context.Context) ([]key, time.Duration, error) {
 		return nil, 0, fmt.Errorf("the keys' URL answers with the status %d", a.Status)
 	}
 	keys, err := readKeys(a.Body)
-	return keys, life(a.Header), err
+	return keys, a.Keep(shortestLife, longestLife), err
 }
 
 // find returns what makes requests, and the URL of a kind, which is the configured one if there is one. name is
