@@ -63,7 +63,7 @@ func (t *Tx) AddGrant(x Grant) error {
 	if err := t.t.Exec("DELETE FROM oauth_grants WHERE until <= ?", textOf(time.Now().Truncate(time.Second))); err != nil {
 		return err
 	}
-	err := t.t.Exec("INSERT INTO oauth_grants ("+grantColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?)", x.ID, x.Subject, x.Client, x.Text, x.Sum, bit(x.Open), t.t.Now, textOf(x.Until))
+	err := t.t.Exec("INSERT INTO oauth_grants ("+grantColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?)", x.ID, x.Subject, x.Client, x.Text, x.Sum, number(x.Open), t.t.Now, textOf(x.Until))
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (t *Tx) Grant(id string) (x Grant, there bool, err error) {
 
 // SetGrant replaces the text, the sum, the openness and the end of a grant. If action is "", it's no act.
 func (t *Tx) SetGrant(x Grant, action string) error {
-	err := t.t.Exec("UPDATE oauth_grants SET text = ?, sum = ?, open = ?, until = ? WHERE id = ?", x.Text, x.Sum, bit(x.Open), textOf(x.Until), x.ID)
+	err := t.t.Exec("UPDATE oauth_grants SET text = ?, sum = ?, open = ?, until = ? WHERE id = ?", x.Text, x.Sum, number(x.Open), textOf(x.Until), x.ID)
 	if err != nil {
 		return err
 	}
@@ -174,35 +174,19 @@ func (t *Tx) RemoveOAuthClient(id string) (bool, error) {
 	return true, t.did("removed", clientKind, id)
 }
 
-// OAuthClients returns the clients that have registered, sorted by time.
-func (s *Store) OAuthClients(ctx context.Context) ([]OAuthClient, error) {
-	return s.oauthClients(ctx, "ORDER BY made, id")
-}
-
 // OAuthClient returns the client with an id, and whether there is one.
 func (s *Store) OAuthClient(ctx context.Context, id string) (x OAuthClient, there bool, err error) {
-	list, err := s.oauthClients(ctx, "WHERE id = ?", id)
-	if err != nil || len(list) == 0 {
-		return x, false, err
-	}
-	return list[0], true, nil
-}
-
-func (s *Store) oauthClients(ctx context.Context, rest string, args ...any) (list []OAuthClient, err error) {
 	err = s.read(ctx, func(t *sqldb.Tx) error {
-		list, err = sqldb.All(t, func(scan func(...any) error) (x OAuthClient, err error) {
+		return t.Each(func(scan func(...any) error) error {
 			var made, used string
+			there = true
 			if err := scan(&x.ID, &x.Text, &x.Sum, &made, &used); err != nil {
-				return x, err
+				return err
 			}
-			if x.Made, err = moment(made); err == nil && used != "" {
-				x.Used, err = moment(used)
-			}
-			return x, err
-		}, "SELECT id, text, sum, made, used FROM oauth_clients "+rest, args...)
-		return err
+			return moments(made, &x.Made, used, &x.Used)
+		}, "SELECT id, text, sum, made, used FROM oauth_clients WHERE id = ?", id)
 	})
-	return list, err
+	return x, there && err == nil, err
 }
 
 // Consented reports whether somebody has allowed what an id was made from.
@@ -241,16 +225,5 @@ func scanGrant(scan func(...any) error) (x Grant, err error) {
 		return x, err
 	}
 	x.Open = open != 0
-	if x.Made, err = moment(made); err == nil {
-		x.Until, err = moment(until)
-	}
-	return x, err
-}
-
-// bit returns a bool as the database has it.
-func bit(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
+	return x, moments(made, &x.Made, until, &x.Until)
 }

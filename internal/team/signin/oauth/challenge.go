@@ -13,7 +13,6 @@ type Challenge struct {
 	Scopes           []string // what the request needed; nil if the challenge doesn't say
 	Error            string   // such as invalid_token, insufficient_scope or use_dpop_nonce
 	Description      string   // for people; the server's words, not yet safe to print
-	Algs             []string // DPoP alone: the algorithms that proofs may use
 }
 
 // maxChallenge bounds a challenge in bytes. Longer ones are left out.
@@ -65,7 +64,6 @@ func readChallenge(text string) (c Challenge, ok bool) {
 	c.Error, c.Description = params["error"], params["error_description"]
 	// An empty scope asks for nothing, which is what no scope does too.
 	c.Scopes = words(params["scope"])
-	c.Algs = words(params["algs"])
 	return c, true
 }
 

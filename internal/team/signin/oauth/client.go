@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/secret"
@@ -49,7 +48,6 @@ type Client struct {
 // method returns how the client authenticates at an issuer: as the registration said, else with what it has
 // and the issuer takes. Without a list, the default of RFC 8414 §2 is basic.
 func (c *Client) method(is *Issuer) string {
-	can := []string{MethodBasic, MethodPost}
 	switch {
 	case c.Method != "":
 		return c.Method
@@ -60,13 +58,10 @@ func (c *Client) method(is *Issuer) string {
 	case is.Methods == nil:
 		return MethodBasic
 	}
-	for _, m := range can {
+	for _, m := range []string{MethodBasic, MethodPost, MethodNone} {
 		if slices.Contains(is.Methods, m) {
 			return m
 		}
-	}
-	if slices.Contains(is.Methods, MethodNone) {
-		return MethodNone
 	}
 	return MethodBasic
 }
@@ -75,8 +70,6 @@ func (c *Client) method(is *Issuer) string {
 type NewClient struct {
 	Name      string
 	Redirects []string // exact, the one that we use first; loopback ones also without their port
-	Scopes    []string // nil leaves it to the issuer
-	URI       string   // client_uri; may be ""
 	Device    bool     // also ask for the device grant
 }
 
@@ -152,7 +145,7 @@ func explain(err error, is *Issuer, n NewClient) error {
 
 func register(ctx context.Context, d Doer, is *Issuer, n NewClient, kind string) (Client, error) {
 	body := registration{
-		Name: n.Name, URI: n.URI, Redirects: n.Redirects, Kind: kind, Scope: strings.Join(n.Scopes, " "),
+		Name: n.Name, Redirects: n.Redirects, Kind: kind,
 		Grants: []string{"authorization_code", "refresh_token"}, Responses: []string{"code"}, Method: is.registers(),
 	}
 	if n.Device && is.Device != "" {
@@ -183,13 +176,11 @@ func register(ctx context.Context, d Doer, is *Issuer, n NewClient, kind string)
 // registration is the body of RFC 7591 §2.
 type registration struct {
 	Name      string   `json:"client_name"`
-	URI       string   `json:"client_uri,omitempty"`
 	Redirects []string `json:"redirect_uris"`
 	Grants    []string `json:"grant_types"`
 	Responses []string `json:"response_types"`
 	Method    string   `json:"token_endpoint_auth_method"`
 	Kind      string   `json:"application_type"`
-	Scope     string   `json:"scope,omitempty"`
 }
 
 // registers returns the method to register with: none where the issuer takes it or doesn't say, since a

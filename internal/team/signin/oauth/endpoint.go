@@ -72,7 +72,6 @@ const (
 	TypeAccess = "urn:ietf:params:oauth:token-type:access_token"
 	TypeID     = "urn:ietf:params:oauth:token-type:id_token"
 	TypeIDJAG  = "urn:ietf:params:oauth:token-type:id-jag"
-	TypeJWT    = "urn:ietf:params:oauth:token-type:jwt"
 )
 
 // Exchange exchanges a token for another. If one of a certain type was requested, no other is accepted: an
