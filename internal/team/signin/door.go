@@ -105,7 +105,7 @@ func (d *Desk) redirect(ctx context.Context, safe *store.Safe, configured string
 	case configured != "":
 		return configured, nil
 	case d.o.Public != "":
-		return d.o.Public + "/oauth/callback", nil
+		return d.public(), nil
 	}
 	for range 10 {
 		c, sealed, err := d.callback(ctx, safe)
@@ -131,6 +131,9 @@ func (d *Desk) redirect(ctx context.Context, safe *store.Safe, configured string
 	}
 	return "", errors.New("no port of this machine is free for a sign-in")
 }
+
+// public returns the address to which issuers send the browsers of a team.
+func (d *Desk) public() string { return d.o.Public + "/oauth/callback" }
 
 // portOf returns the port of this machine that a redirect URI leads to, or 0.
 func portOf(redirect string) int {

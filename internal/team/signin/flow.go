@@ -408,7 +408,10 @@ func union(a, b []string) []string {
 func (f *Flow) follow(safe *store.Safe) error {
 	d := f.d
 	port, name := portOf(f.kept.Redirect), ""
-	if port != 0 {
+	switch {
+	case f.kept.Redirect == d.public():
+		port = 0 // the process that is behind it listens there, even on this machine
+	case port != 0:
 		c, _, err := d.callback(d.ctx, safe)
 		if err != nil {
 			return err
