@@ -5,20 +5,25 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/failure"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/relay/upstream"
 )
 
 // serveReady answers /readyz. The answer contains whether Dragoman can serve clients, the reason,
 // and since when. If one server has failed and another has not, Dragoman is ready, because only
-// calls to the failed server fail. Who may not see the servers gets the rest: an orchestrator needs no more.
+// calls to the failed server fail. A server at which nobody has signed in yet hasn't failed. Who may not see the servers gets the rest: an orchestrator needs no more.
 func (a *front) serveReady(w http.ResponseWriter, r *http.Request) {
 	since, draining := a.project.Configured()
 	all := a.project.Statuses()
-	ready, failed, silent, stopped := 0, 0, 0, 0
+	ready, failed, silent, stopped, waiting := 0, 0, 0, 0, 0
 	for _, s := range all {
 		switch s.State {
 		case upstream.Broken:
+			if s.Failure != nil && s.Failure.Class == failure.NeedsSignIn {
+				waiting++ // for somebody who reaches us only if we're ready
+				break
+			}
 			failed++
 		case upstream.Unresponsive:
 			silent++
@@ -49,6 +54,8 @@ func (a *front) serveReady(w http.ResponseWriter, r *http.Request) {
 		reason = "some servers could not be opened"
 	case stopped > 0:
 		reason = "some servers were stopped by an operator"
+	case waiting > 0:
+		reason = "some servers need a sign-in"
 	case ready < len(all):
 		reason = "some servers are starting"
 	}

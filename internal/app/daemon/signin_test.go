@@ -107,6 +107,9 @@ func TestSignInOfACommandCountsForServe(t *testing.T) {
 	if got := tools(r); !strings.Contains(got, `"sign_in"`) {
 		t.Fatalf("before the sign-in: %s", got)
 	}
+	if a := r.do(t.Context(), "GET", "/readyz", nil); a.status != 200 || !strings.Contains(a.body, "sign-in") {
+		t.Errorf("nobody who could sign in reaches a serve that isn't ready: %d %s", a.status, a.body)
+	}
 	signInAs(t, c, database)
 	for end := time.Now().Add(20 * time.Second); strings.Contains(tools(r), `"sign_in"`); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
