@@ -27,7 +27,7 @@ type ClientGrant struct {
 	Expires  time.Time `json:"expires" doc:"when it ends unless the client uses it"`
 }
 
-// RemovedClient says how much a removed client had.
+// RemovedClient is a client that was removed.
 type RemovedClient struct {
 	Client string `json:"client" doc:"the client's id"`
 }

@@ -3,10 +3,8 @@ package daemon
 import (
 	"log/slog"
 	"net/http"
-	"net/url"
 	"regexp"
 	"strings"
-	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/app/console"
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
@@ -27,9 +25,11 @@ const (
 // because we have to know that whoever opens it is whoever has called (2025-11-25 §Elicitation, "Phishing").
 // Otherwise somebody could send their link to others, and use what these are signed in to.
 type connectPage struct {
-	desk   *signin.Desk
-	public string // the public URL without a slash at the end, or ""
-	who    func(*http.Request) *identity.Principal
+	desk    *signin.Desk
+	public  string // the public URL without a slash at the end, or ""
+	below   string // its path
+	cookies authserver.Cookies
+	who     func(*http.Request) *identity.Principal
 	// operates reports whether somebody may sign in for the services of a project.
 	operates func(who *identity.Principal, project string) bool
 	command  func(*http.Request) string // opens the console of this process
@@ -63,14 +63,6 @@ var flowIDs = regexp.MustCompile(`^[0-9a-f]{64}$`)
 // hereQuery says that our own page leads to a page, so that the browser shows us the session.
 const hereQuery = "here"
 
-func (p *connectPage) below() string {
-	u, err := url.Parse(p.public)
-	if err != nil {
-		return ""
-	}
-	return strings.TrimRight(u.Path, "/")
-}
-
 // connect shows who signs in to what, and on the press of a button goes to the issuer. Nothing changes before.
 func (p *connectPage) connect(w http.ResponseWriter, r *http.Request) {
 	id := strings.TrimPrefix(r.URL.Path, connectPath)
@@ -85,7 +77,7 @@ func (p *connectPage) connect(w http.ResponseWriter, r *http.Request) {
 	case r.Method != http.MethodPost && !r.URL.Query().Has(hereQuery) && flowIDs.MatchString(id):
 		// Another site may have led here, and then the browser doesn't show us the cookie of its session. So this
 		// page, which is the same for all, leads to the next one.
-		console.ShowSignIn(w, r, http.StatusOK, &authserver.Page{Title: "Signing in", Texts: []string{"One moment."}, Onward: p.below() + connectPath + id + "?" + hereQuery})
+		console.ShowSignIn(w, r, http.StatusOK, &authserver.Page{Title: "Signing in", Texts: []string{"One moment."}, Onward: p.below + connectPath + id + "?" + hereQuery})
 		return
 	case flowIDs.MatchString(id):
 		flow, ok, err = p.desk.Waiting(r.Context(), id)
@@ -105,7 +97,7 @@ func (p *connectPage) connect(w http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodPost && r.PostFormValue("answer") == "allow":
 		// A page leads to the issuer, and no redirect: browsers apply the page's policy for forms to all redirects
 		// that follow, and we don't know to which hosts the issuer leads.
-		p.bind(w, r, id)
+		p.cookies.Set(w, r, boundCookie+id, "1") // so this browser may bring the answer of the issuer
 		console.ShowSignIn(w, r, http.StatusOK, &authserver.Page{Title: "Going to " + flow.Issuer, Texts: []string{"One moment."}, Onward: flow.Link})
 	case r.Method == http.MethodPost:
 		p.say(w, r, http.StatusOK, "You are not signed in", "You can close this page. The link stays good for a while, if you change your mind.")
@@ -124,10 +116,10 @@ const serviceSubject = "k:"
 
 func (p *connectPage) ask(w http.ResponseWriter, r *http.Request, id string, who *identity.Principal, flow *signin.Waiting) {
 	page := &authserver.Page{
-		Title: "Sign in to " + hostOfURL(flow.URL),
+		Title: "Sign in to " + flow.Host,
 		Texts: []string{"One of your clients has called a server that wants to know who you are. You go on at " + flow.Issuer + "."},
-		Facts: []authserver.Fact{{Name: "You are", Value: nameOfPerson(who)}, {Name: "Server", Value: flow.URL}, {Name: "Signs you in", Value: flow.Issuer}},
-		Ask:   &authserver.Ask{Path: p.below() + connectPath + id, Answer: "answer", Deny: "Not now", Allow: "Go on"},
+		Facts: []authserver.Fact{{Name: "You are", Value: authserver.NameOf(who)}, {Name: "Server", Value: flow.URL}, {Name: "Signs you in", Value: flow.Issuer}},
+		Ask:   &authserver.Ask{Path: p.below + connectPath + id, Answer: "answer", Deny: "Not now", Allow: "Go on"},
 	}
 	if who.Subject != flow.Subject {
 		page.Facts = append(page.Facts, authserver.Fact{Name: "For", Value: "a service of the project " + flow.Project})
@@ -138,24 +130,10 @@ func (p *connectPage) ask(w http.ResponseWriter, r *http.Request, id string, who
 	console.ShowSignIn(w, r, http.StatusOK, page)
 }
 
-func nameOfPerson(who *identity.Principal) string {
-	if who.Name != "" {
-		return who.Name
-	}
-	return who.Subject
-}
-
-func hostOfURL(text string) string {
-	if u, err := url.Parse(text); err == nil && u.Host != "" {
-		return u.Host
-	}
-	return text
-}
-
 // enter tells somebody without a session how to get one. They then go on with the link.
 func (p *connectPage) enter(w http.ResponseWriter, r *http.Request, id string) {
 	if flowIDs.MatchString(id) {
-		p.setCookie(w, r, returnCookie, id)
+		p.cookies.Set(w, r, returnCookie, id)
 	}
 	page := &authserver.Page{Title: "Sign in first", Texts: []string{
 		"This browser is not signed in to Dragoman. Open the link of your invitation in it, within 10 minutes, and this sign-in goes on. If your link was used, ask an admin for another one.",
@@ -179,62 +157,20 @@ func (p *connectPage) callback(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.Method != http.MethodGet:
 		httpdoor.RefuseMethod(w, "GET")
-	case q.Get("state") == "" || !p.bound(r, id):
+	case q.Get("state") == "" || len(p.cookies.All(r, boundCookie+id)) == 0:
 		p.say(w, r, http.StatusForbidden, "This page belongs to no sign-in of this browser", "Start again with the link that your client shows.")
 	default:
-		p.unbind(w, r, id)
+		p.cookies.Set(w, r, boundCookie+id, "")
 		signin.ShowPage(w, p.desk.Finish(r.Context(), r.URL.Path, q))
 	}
 }
 
-// The cookies are SameSite=Lax and live for ten minutes. That of a flow says that this browser has pressed the
-// button for it, and returnCookie has the link with which the browser goes on when its person has signed in.
+// The cookie of a flow says that this browser has pressed the button for it, and returnCookie has the link with which the
+// browser goes on when its person has signed in.
 const (
 	boundCookie  = "dragoman_connect_"
 	returnCookie = "dragoman_connect"
-	connectLife  = 10 * time.Minute
 )
-
-func (p *connectPage) secure(r *http.Request) bool {
-	return r.TLS != nil || strings.HasPrefix(p.public, "https:") && !httpdoor.IsLocal(r.Host) && !isLocalhostName(r.Host)
-}
-
-func isLocalhostName(hostport string) bool {
-	host, _, _ := strings.Cut(hostport, ":")
-	return strings.HasSuffix(host, ".localhost")
-}
-
-// cookieName returns the name of a cookie. Browsers take one with the prefix __Host- from no other host.
-func (p *connectPage) cookieName(r *http.Request, name string) string {
-	if p.secure(r) {
-		return "__Host-" + name
-	}
-	return name
-}
-
-func (p *connectPage) setCookie(w http.ResponseWriter, r *http.Request, name, value string) {
-	c := &http.Cookie{
-		Name: p.cookieName(r, name), Value: value, Path: "/", MaxAge: int(connectLife / time.Second),
-		HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: p.secure(r),
-	}
-	if value == "" {
-		c.MaxAge = -1
-	}
-	http.SetCookie(w, c)
-}
-
-// bind lets this browser bring the answer of the issuer.
-func (p *connectPage) bind(w http.ResponseWriter, r *http.Request, id string) {
-	p.setCookie(w, r, boundCookie+id, "1")
-}
-
-func (p *connectPage) unbind(w http.ResponseWriter, r *http.Request, id string) {
-	p.setCookie(w, r, boundCookie+id, "")
-}
-
-func (p *connectPage) bound(r *http.Request, id string) bool {
-	return len(r.CookiesNamed(p.cookieName(r, boundCookie+id))) > 0
-}
 
 // back returns the link with which a browser goes on that has just signed in, or "". It forgets that. p may be
 // nil.
@@ -242,9 +178,9 @@ func (p *connectPage) back(w http.ResponseWriter, r *http.Request) string {
 	if p == nil {
 		return ""
 	}
-	for _, c := range r.CookiesNamed(p.cookieName(r, returnCookie)) {
+	for _, c := range p.cookies.All(r, returnCookie) {
 		if flowIDs.MatchString(c.Value) {
-			p.setCookie(w, r, returnCookie, "")
+			p.cookies.Set(w, r, returnCookie, "")
 			return connectPath + c.Value
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/relay/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/relay/upstream"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
+	"github.com/dragoman-mcp/dragoman/internal/team/authserver"
 	"github.com/dragoman-mcp/dragoman/internal/team/egress"
 	"github.com/dragoman-mcp/dragoman/internal/team/signin"
 	"github.com/dragoman-mcp/dragoman/internal/team/store"
@@ -322,7 +323,7 @@ func (s *signIns) page(o *ServeOptions, open bool, a *admin.Access, log *slog.Lo
 		return nil
 	}
 	return &connectPage{
-		desk: s.desk, public: s.base, who: a.SignedIn, log: log, cross: http.NewCrossOriginProtection(),
+		desk: s.desk, public: s.base, below: o.Config.PublicPath(), cookies: authserver.Cookies{PublicURL: s.base}, who: a.SignedIn, log: log, cross: http.NewCrossOriginProtection(),
 		operates: func(who *identity.Principal, project string) bool {
 			return a.May(who, project, identity.Operator) == nil
 		},

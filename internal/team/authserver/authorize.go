@@ -86,8 +86,7 @@ func (s *Server) begin(w http.ResponseWriter, r *http.Request) *request {
 		s.fail(w, r, http.StatusBadRequest, title, capital(err.Error())+".")
 		return nil
 	case err != nil:
-		s.o.Log.Warn("the authorization server cannot use the database", "cause", err.Error())
-		s.fail(w, r, http.StatusServiceUnavailable, title, "Dragoman can't use its database now. Try again later.")
+		s.broken(w, r, err)
 		return nil
 	}
 	q := &request{raw: raw, issuer: s.issuerAt(hostOfFlow(r, v)), client: c, redirect: v.Get("redirect_uri"), state: v.Get("state"), challenge: v.Get("code_challenge")}
@@ -312,7 +311,7 @@ func (s *Server) ask(w http.ResponseWriter, r *http.Request, q *request, who *id
 		p.Note = "The answer goes to a program on this machine that has registered for " + hostOf(q.redirect) + ". Allow it only if you have just started the sign-in there."
 	}
 	p.Facts = []Fact{
-		{"You are", personOf(who)}, {"Answer goes to", hostOf(q.redirect)}, {"It may use", "as you: the tools, resources and prompts of " + q.issuer + q.resource + ", as far as your role goes"},
+		{"You are", NameOf(who)}, {"Answer goes to", hostOf(q.redirect)}, {"It may use", "as you: the tools, resources and prompts of " + q.issuer + q.resource + ", as far as your role goes"},
 		{"Until", "you end it, or it has not been used for 30 days; at most until " + time.Now().Add(access.GrantLife).UTC().Format("2 January 2006")},
 	}
 	p.Ask = &Ask{
@@ -322,7 +321,8 @@ func (s *Server) ask(w http.ResponseWriter, r *http.Request, q *request, who *id
 	s.o.Show(w, r, http.StatusOK, p)
 }
 
-func personOf(who *identity.Principal) string {
+// NameOf returns what people are called on pages.
+func NameOf(who *identity.Principal) string {
 	switch {
 	case who.Name != "":
 		return who.Name

@@ -12,40 +12,48 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
 
-// There are two cookies, both SameSite=Lax and good for ten minutes. That of the flow says that this browser has
-// begun a sign-in, and opens nothing. The other one has the request with which it goes on when the person
-// has signed in.
+// That of the flow says that this browser has begun a sign-in. The other one has the request with which it goes on when
+// the person has signed in.
 const (
 	flowCookie   = "dragoman_flow"
 	returnCookie = "dragoman_return"
 )
 
-// atAddress reports whether a browser has come to an address of this machine without TLS, where cookies reach every
-// program that listens at any port. People have no session there, unless it's a password.
-func (s *Server) atAddress(r *http.Request) bool { return r.TLS == nil && httpdoor.IsLocal(r.Host) }
+// Cookies are those of pages to which other sites lead, so they are SameSite=Lax. They are good for ten minutes, and open
+// nothing.
+type Cookies struct{ PublicURL string }
 
-// cookieName returns the name of a cookie, which has the port, because browsers don't tell ports apart. Over https,
-// they take a cookie with the prefix __Host- from no other host.
-func (s *Server) cookieName(r *http.Request, name string) string {
+// name returns the name of a cookie, which has the port, because browsers don't tell ports apart. Over https, they take
+// a cookie with the prefix __Host- from no other host.
+func (c Cookies) name(r *http.Request, name string) string {
 	if port := portOf(r.Host); port != "" {
 		name += "_" + port
 	}
-	if s.secure(r) {
+	if c.secure(r) {
 		name = "__Host-" + name
 	}
 	return name
 }
 
-func (s *Server) secure(r *http.Request) bool {
-	return r.TLS != nil || !httpdoor.IsLocal(r.Host) && strings.HasPrefix(s.o.PublicURL, "https:") && !strings.HasSuffix(hostname(r.Host), ".localhost")
+func (c Cookies) secure(r *http.Request) bool {
+	host := strings.TrimSuffix(r.Host, ":"+portOf(r.Host))
+	return r.TLS != nil || !httpdoor.IsLocal(r.Host) && strings.HasPrefix(c.PublicURL, "https:") && !strings.HasSuffix(host, ".localhost")
 }
 
-func hostname(hostport string) string {
-	host, _, err := net.SplitHostPort(hostport)
-	if err != nil {
-		return hostport
+// Set sets a cookie, or removes it if the value is "".
+func (c Cookies) Set(w http.ResponseWriter, r *http.Request, name, value string) {
+	age := int(flowLife / time.Second)
+	if value == "" {
+		age = -1
 	}
-	return host
+	http.SetCookie(w, &http.Cookie{
+		Name: c.name(r, name), Value: value, Path: "/", MaxAge: age, HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: c.secure(r),
+	})
+}
+
+// All returns the cookies with a name.
+func (c Cookies) All(r *http.Request, name string) []*http.Cookie {
+	return r.CookiesNamed(c.name(r, name))
 }
 
 func portOf(hostport string) string {
@@ -56,12 +64,9 @@ func portOf(hostport string) string {
 	return port
 }
 
-func (s *Server) setCookie(w http.ResponseWriter, r *http.Request, name, value string) {
-	http.SetCookie(w, &http.Cookie{
-		Name: s.cookieName(r, name), Value: value, Path: "/", MaxAge: int(flowLife / time.Second),
-		HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: s.secure(r),
-	})
-}
+// atAddress reports whether a browser has come to an address of this machine without TLS, where cookies reach every
+// program that listens at any port. People have no session there, unless it's a password.
+func (s *Server) atAddress(r *http.Request) bool { return r.TLS == nil && httpdoor.IsLocal(r.Host) }
 
 // setFlow makes the browser's flow last, and returns its value. A browser has one, however many sign-ins it has
 // begun: what is allowed stands in the form.
@@ -70,13 +75,13 @@ func (s *Server) setFlow(w http.ResponseWriter, r *http.Request, q *request) str
 	if !ok {
 		value = randomText(16)
 	}
-	s.setCookie(w, r, flowCookie, value)
+	s.cookies.Set(w, r, flowCookie, value)
 	return value
 }
 
 // flow returns the value of the browser's flow.
 func (s *Server) flow(r *http.Request) (value string, ok bool) {
-	for _, c := range r.CookiesNamed(s.cookieName(r, flowCookie)) {
+	for _, c := range s.cookies.All(r, flowCookie) {
 		if b, err := base64.RawURLEncoding.Strict().DecodeString(c.Value); err == nil && len(b) == 16 {
 			return c.Value, true
 		}
@@ -90,7 +95,7 @@ func (s *Server) setReturn(w http.ResponseWriter, r *http.Request, q *request) {
 	if s.atAddress(r) && s.o.PublicURL == "" { // the console has another name
 		raw = withoutAt(raw) + "&" + atQuery + "=" + strings.TrimPrefix(q.issuer, "http://")
 	}
-	s.setCookie(w, r, returnCookie, base64.RawURLEncoding.EncodeToString([]byte(raw)))
+	s.cookies.Set(w, r, returnCookie, base64.RawURLEncoding.EncodeToString([]byte(raw)))
 }
 
 // Return returns where a browser goes on that has just signed in, below the path of the public URL, or "" if it
@@ -99,12 +104,12 @@ func (s *Server) Return(w http.ResponseWriter, r *http.Request) string {
 	if s == nil {
 		return ""
 	}
-	for _, c := range r.CookiesNamed(s.cookieName(r, returnCookie)) {
+	for _, c := range s.cookies.All(r, returnCookie) {
 		raw, err := base64.RawURLEncoding.DecodeString(c.Value)
 		if err != nil || len(raw) > mostQuery+100 || strings.ContainsFunc(string(raw), odd) {
 			continue
 		}
-		http.SetCookie(w, &http.Cookie{Name: c.Name, Path: "/", MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: s.secure(r)})
+		s.cookies.Set(w, r, returnCookie, "")
 		return pathAuthorize + "?" + string(raw)
 	}
 	return ""

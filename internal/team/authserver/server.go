@@ -48,6 +48,7 @@ type Options struct {
 type Server struct {
 	o         Options
 	documents *documents
+	cookies   Cookies
 	cross     *http.CrossOriginProtection
 	tries     *access.Tries // the registrations
 	seen      seen          // the assertions of clients
@@ -56,7 +57,7 @@ type Server struct {
 // New returns a server.
 func New(o Options) *Server {
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
-	return &Server{o: o, documents: newDocuments(o.Documents), cross: http.NewCrossOriginProtection(), tries: access.NewTries(mostPerHour, time.Hour)}
+	return &Server{o: o, documents: newDocuments(o.Documents), cookies: Cookies{o.PublicURL}, cross: http.NewCrossOriginProtection(), tries: access.NewTries(mostPerHour, time.Hour)}
 }
 
 // The paths, below that of the public URL. Without one they are the defaults of 2025-03-26 §Authorization,

@@ -129,12 +129,7 @@ func (f *Flow) Browse() { f.tab.Store(true) }
 func (f *Flow) Link() string { return f.kept.Link }
 
 // Issuer returns the host that signs people in.
-func (f *Flow) Issuer() string {
-	if u, err := url.Parse(f.kept.Issuer.Issuer); err == nil {
-		return u.Host
-	}
-	return ""
-}
+func (f *Flow) Issuer() string { return hostOf(f.kept.Issuer.Issuer) }
 
 // Until returns when the link is no longer good.
 func (f *Flow) Until() time.Time { return f.row.Until }

@@ -2,7 +2,6 @@ package signin
 
 import (
 	"context"
-	"net/url"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/team/store"
@@ -19,10 +18,10 @@ func FlowOf(state string) string { return flowID(state) }
 type Waiting struct {
 	store.SignIn
 	URL    string // the address of the server
+	Host   string // its host
 	Issuer string // the host that signs people in
 	Scopes []string
 	Link   string // where the person goes on
-	Until  time.Time
 }
 
 // Waiting returns the flow with an ID, if it still waits for its person.
@@ -42,9 +41,5 @@ func (d *Desk) Waiting(ctx context.Context, id string) (w Waiting, ok bool, err 
 	if err := reveal(ctx, safe, &row, row.Sealed, &k); err != nil {
 		return w, false, err
 	}
-	w = Waiting{SignIn: row.SignIn, URL: row.Server, Scopes: k.Scopes, Link: k.Link, Until: row.Until}
-	if u, err := url.Parse(k.Issuer.Issuer); err == nil {
-		w.Issuer = u.Host
-	}
-	return w, true, nil
+	return Waiting{SignIn: row.SignIn, URL: row.Server, Host: hostOf(row.Server), Issuer: hostOf(k.Issuer.Issuer), Scopes: k.Scopes, Link: k.Link}, true, nil
 }
