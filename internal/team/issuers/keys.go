@@ -107,6 +107,31 @@ func (s *keySet) close() {
 // errNoKeys says that an issuer's keys are needed, but can't be had now.
 var errNoKeys = errors.New("the keys of the issuer cannot be fetched now")
 
+var (
+	errNoJWS  = errors.New("it has no signature that can be read")
+	errSigner = errors.New("no key of the issuer has made its signature")
+)
+
+// verify returns the claims of a JWT that a key of the set has signed. The error is errNoJWS, errSigner or that of find.
+func (s *keySet) verify(ctx context.Context, text string) ([]byte, error) {
+	signed, err := jose.ParseSignedCompact(text, algorithms)
+	if err != nil {
+		return nil, errNoJWS
+	}
+	head := &signed.Signatures[0].Header
+	keys, err := s.find(ctx, header{jose.SignatureAlgorithm(head.Algorithm), head.KeyID})
+	if err != nil {
+		return nil, err
+	}
+	const most = 8 // without a key id, each of these may be the one
+	for _, k := range keys[:min(len(keys), most)] {
+		if payload, err := signed.Verify(k.public); err == nil {
+			return payload, nil
+		}
+	}
+	return nil, errSigner
+}
+
 // find returns the keys that may have made a signature. If there is none, or if the keys are old, it fetches them
 // again, unless that was done within the last minute; all who wait share one fetch. The error is errNoKeys if
 // there are no keys at all, or that of ctx.

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
-	jose "github.com/go-jose/go-jose/v4"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/secret"
@@ -172,20 +171,7 @@ func (l *Login) read(ctx context.Context, is *oauth.Issuer, text, nonce string) 
 
 // VerifySignature implements oidc.KeySet with our keys, which are fetched as those of access tokens are.
 func (l *Login) VerifySignature(ctx context.Context, jwt string) ([]byte, error) {
-	signed, err := jose.ParseSignedCompact(jwt, algorithms)
-	if err != nil {
-		return nil, err
-	}
-	keys, err := l.keys.find(ctx, header{alg: jose.SignatureAlgorithm(signed.Signatures[0].Header.Algorithm), kid: signed.Signatures[0].Header.KeyID})
-	if err != nil {
-		return nil, err
-	}
-	for _, k := range keys {
-		if payload, err := signed.Verify(k.public); err == nil {
-			return payload, nil
-		}
-	}
-	return nil, errors.New("no key of the provider has signed the ID token")
+	return l.keys.verify(ctx, jwt)
 }
 
 // provider returns the provider's metadata, which it keeps for a while, and what makes requests to it.
