@@ -75,16 +75,13 @@ func (r *Resources) Target(req *http.Request) httpdoor.Target {
 // wellKnown is where the documents are (RFC 9728 §3). The path of what they describe follows.
 const wellKnown = "/.well-known/oauth-protected-resource"
 
-// Prefix returns the path of the public URL, without a slash at the end.
-func (r *Resources) Prefix() string { return r.public.Prefix }
-
 // IsDocument reports whether a path is, or may be, that of a document. It may begin with the path of the public
 // URL.
 func (r *Resources) IsDocument(path string) bool {
 	if !r.On() {
 		return false
 	}
-	rest, ok := strings.CutPrefix(strings.TrimPrefix(path, r.Prefix()), wellKnown)
+	rest, ok := strings.CutPrefix(strings.TrimPrefix(path, r.public.Prefix), wellKnown)
 	return ok && (rest == "" || rest[0] == '/')
 }
 

@@ -2,6 +2,7 @@ package signin
 
 import (
 	"context"
+	"crypto/rand"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -64,7 +65,7 @@ type Desk struct {
 // New returns a Desk.
 func New(o Options) *Desk {
 	d := &Desk{
-		o: o, log: o.Log, me: random(), opening: make(chan struct{}, 1), changed: make(chan struct{}),
+		o: o, log: o.Log, me: rand.Text(), opening: make(chan struct{}, 1), changed: make(chan struct{}),
 		flows: map[store.SignIn]*Flow{}, flights: map[store.SignIn]*flight{}, doors: map[int]*door{}, servers: map[*Server]struct{}{},
 	}
 	if d.log == nil {

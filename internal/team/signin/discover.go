@@ -113,7 +113,7 @@ func (s *Server) identify(ctx context.Context, safe *store.Safe, f found, redire
 	if issuer == "" {
 		issuer = s.firstIssuer(safe, f.issuer.Issuer)
 	}
-	if sameIssuer(issuer, f.issuer.Issuer) {
+	if oauth.SameIssuer(issuer, f.issuer.Issuer) {
 		issuer = f.issuer.Issuer
 	}
 	pre, err := s.settings.client(issuer, redirect)

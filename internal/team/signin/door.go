@@ -2,6 +2,7 @@ package signin
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -74,7 +75,7 @@ func (d *Desk) callback(ctx context.Context, safe *store.Safe) (c callback, seal
 		if err != nil {
 			return c, nil, err
 		}
-		if err := safe.Begin(ctx, d.me, callbackKey, pack(callback{port, random()})); err != nil {
+		if err := safe.Begin(ctx, d.me, callbackKey, pack(callback{port, rand.Text()})); err != nil {
 			return c, nil, err
 		}
 	}
@@ -135,10 +136,13 @@ func (d *Desk) redirect(ctx context.Context, safe *store.Safe, configured string
 // public returns the address to which issuers send the browsers of a team.
 func (d *Desk) public() string { return d.o.Public + "/oauth/callback" }
 
+// ownHosts are the names of this machine that browsers know.
+var ownHosts = []string{"127.0.0.1", "localhost", "::1"}
+
 // portOf returns the port of this machine that a redirect URI leads to, or 0.
 func portOf(redirect string) int {
 	u, err := url.Parse(redirect)
-	if err != nil || u.Scheme != "http" || !slices.Contains([]string{"127.0.0.1", "localhost", "::1"}, u.Hostname()) {
+	if err != nil || u.Scheme != "http" || !slices.Contains(ownHosts, u.Hostname()) {
 		return 0
 	}
 	port, err := strconv.Atoi(u.Port())
@@ -295,7 +299,7 @@ func (o *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	host, port, err := net.SplitHostPort(r.Host)
 	switch {
 	// A page of another site whose name leads here sends its own name (DNS rebinding).
-	case err != nil || port != strconv.Itoa(o.port) || !slices.Contains([]string{"127.0.0.1", "localhost", "::1"}, host):
+	case err != nil || port != strconv.Itoa(o.port) || !slices.Contains(ownHosts, host):
 		http.Error(w, "This is not the address of this page.", http.StatusForbidden)
 	case r.Method != http.MethodGet:
 		w.Header().Set("Allow", http.MethodGet)

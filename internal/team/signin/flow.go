@@ -2,6 +2,7 @@ package signin
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"net/url"
 	"strings"
@@ -261,7 +262,7 @@ func (f *Flow) take(safe *store.Safe) error {
 				return err
 			}
 		}
-		mine := store.Flow{ID: "preparing " + random(), SignIn: f.of, Until: now.Add(d.o.alive)}
+		mine := store.Flow{ID: "preparing " + rand.Text(), SignIn: f.of, Until: now.Add(d.o.alive)}
 		began := false
 		err := safe.Store().Write(d.ctx, d.me, func(x *store.Tx) (err error) {
 			began, err = x.BeginFlow(mine, now)
@@ -370,7 +371,7 @@ func (f *Flow) discover(ctx context.Context, safe *store.Safe) error {
 		return err
 	}
 	if t != nil && (c.Error == stepUp || t.row.Spent) && t.issuer.Issuer == found.issuer.Issuer {
-		r.Scopes = oauth.Union(t.requested, union(r.Scopes, c.Scopes))
+		r.Scopes = oauth.Union(t.requested, oauth.Union(r.Scopes, c.Scopes))
 	}
 	var p *oauth.Prover
 	if found.bound(c) {
@@ -389,13 +390,6 @@ func (f *Flow) discover(ctx context.Context, safe *store.Safe) error {
 		f.kept.Proof = p.Secret().Reveal()
 	}
 	return nil
-}
-
-func union(a, b []string) []string {
-	if len(b) == 0 {
-		return a
-	}
-	return oauth.Union(a, b)
 }
 
 // follow keeps a door open for the browser, opens one if that's wanted, and waits until somebody has finished
@@ -559,7 +553,7 @@ func (d *Desk) Finish(ctx context.Context, path string, q url.Values) error {
 	// A code is good once, so only one process may send it, and only once.
 	taken := false
 	err = safe.Store().Write(ctx, d.me, func(x *store.Tx) (err error) {
-		_, taken, err = x.TakeFlow(row.ID, time.Now())
+		taken, err = x.TakeFlow(row.ID, time.Now())
 		return err
 	})
 	if err != nil {
@@ -627,7 +621,7 @@ func (d *Desk) keep(ctx context.Context, safe *store.Safe, row store.Flow, k *ke
 		if err == nil {
 			d.o.step("before commit")
 			c.Sealed = sealed
-			_, err = x.SetCredential(c)
+			err = x.SetCredential(c)
 		}
 		return err
 	})

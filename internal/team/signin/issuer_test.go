@@ -3,6 +3,7 @@ package signin
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
@@ -164,7 +165,7 @@ func (s *strict) register(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.counts["register"]++
-	id := "client-" + random()
+	id := "client-" + rand.Text()
 	s.clients[id] = in.Redirects
 	answer(w, 201, map[string]any{"client_id": id, "redirect_uris": in.Redirects, "token_endpoint_auth_method": "none"})
 }
@@ -188,7 +189,7 @@ func (s *strict) authorize(w http.ResponseWriter, r *http.Request) {
 	case s.deny:
 		back.Set("error", "access_denied")
 	default:
-		code := "code-" + random()
+		code := "code-" + rand.Text()
 		s.codes[code] = &grant{
 			client: q.Get("client_id"), redirect: q.Get("redirect_uri"), challenge: q.Get("code_challenge"), resource: q.Get("resource"),
 			scope: q.Get("scope"), who: q.Get("who"), until: s.now().Add(time.Minute),
@@ -201,7 +202,7 @@ func (s *strict) authorize(w http.ResponseWriter, r *http.Request) {
 func (s *strict) startDevice(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	code := "device-" + random()
+	code := "device-" + rand.Text()
 	s.devices[code] = &grant{client: r.FormValue("client_id"), resource: r.FormValue("resource"), scope: r.FormValue("scope"), until: s.now().Add(time.Minute)}
 	answer(w, 200, map[string]any{"device_code": code, "user_code": "ABCD-EFGH", "verification_uri": s.URL + "/activate", "expires_in": 60, "interval": 1})
 }
@@ -259,7 +260,7 @@ func (s *strict) token(w http.ResponseWriter, r *http.Request) {
 func (s *strict) issue(w http.ResponseWriter, g *grant) {
 	next := *g
 	next.parent, next.used, next.until, next.scope = g, false, s.now().Add(s.life), cmp.Or(s.grants, g.scope)
-	access, refresh := "access-"+random(), "refresh-"+random()
+	access, refresh := "access-"+rand.Text(), "refresh-"+rand.Text()
 	s.access[access] = &next
 	again := next
 	s.refresh[refresh] = &again

@@ -2,7 +2,6 @@ package signin
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -169,12 +168,6 @@ func (t *token) keep(answer oauth.Token, at time.Time) *keptCredential {
 func flowID(state string) string {
 	sum := sha256.Sum256([]byte(state))
 	return hex.EncodeToString(sum[:])
-}
-
-func random() string {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails
-	return hex.EncodeToString(b[:])
 }
 
 // endpoint returns what asks the token's issuer. s is the token's server, or nil if this process doesn't know it.

@@ -150,7 +150,7 @@ func (v *service) get(ctx context.Context) (*token, error) {
 		}
 	}
 	name := s.settings.Issuer
-	if name == "" || sameIssuer(name, v.found.issuer.Issuer) {
+	if name == "" || oauth.SameIssuer(name, v.found.issuer.Issuer) {
 		name = v.found.issuer.Issuer
 	}
 	client, err := s.settings.client(name, "")

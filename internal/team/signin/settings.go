@@ -74,7 +74,7 @@ func (s *Settings) shared() bool { return s.Shared || s.How != Person }
 // fits reports whether a stored credential is one that these settings would lead to.
 func (s *Settings) fits(x *store.Credential) bool {
 	return (s.ClientID == "" || s.ClientID == x.Client) &&
-		(s.Issuer == "" || sameIssuer(s.Issuer, x.Issuer)) &&
+		(s.Issuer == "" || oauth.SameIssuer(s.Issuer, x.Issuer)) &&
 		(!s.fixedResource() || s.resource() == x.Resource)
 }
 
@@ -114,12 +114,6 @@ func (s *Settings) sign(c *oauth.Client) (err error) {
 	c.Method = oauth.MethodKey
 	c.Key, err = oauth.ParseKey(s.PrivateKey)
 	return err
-}
-
-// sameIssuer reports whether two spellings lead to the same metadata: only a slash at the end may differ, as in
-// oauth.FindIssuer.
-func sameIssuer(a, b string) bool {
-	return a == b || a+"/" == b || a == b+"/"
 }
 
 // within reports whether all of some scopes are among others.

@@ -72,20 +72,21 @@ func (s *Snapshot) AllCredentials() (all []Credential) {
 	return all
 }
 
-// SetCredential keeps a credential of somebody who has just signed in, and returns its generation. It
-// replaces the one with the same issuer, client and resource.
-func (t *Tx) SetCredential(x Credential) (generation int64, err error) {
-	if generation, err = t.t.Take(generations); err != nil {
-		return 0, err
+// SetCredential keeps a credential of somebody who has just signed in. It replaces the one with the same issuer,
+// client and resource.
+func (t *Tx) SetCredential(x Credential) error {
+	generation, err := t.t.Take(generations)
+	if err != nil {
+		return err
 	}
 	err = t.t.Exec("INSERT INTO credentials ("+credentialColumns+", id, owner, owned_until, fence) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?, '', '', 0) "+
 		"ON CONFLICT (id) DO UPDATE SET sealed = excluded.sealed, generation = excluded.generation, until = excluded.until, renews = excluded.renews, spent = 0, "+
 		"since = excluded.since, changed = excluded.changed, owner = '', owned_until = ''",
 		x.Project, x.Server, x.Subject, x.Issuer, x.Client, x.Resource, x.Sealed, generation, textOf(x.Until), number(x.Renews), t.t.Now, t.t.Now, x.sealedFor())
 	if err != nil {
-		return 0, err
+		return err
 	}
-	return generation, t.did("signed in", credentialKind, x.name())
+	return t.did("signed in", credentialKind, x.name())
 }
 
 // name is how the acts call a sign-in.

@@ -135,20 +135,17 @@ func (t *Tx) OpenFlow(id string, now, since time.Time) (bool, error) {
 }
 
 // TakeFlow notes that somebody finishes a flow, and reports whether they may: once, and only while it's
-// open. It reads the flow as the transaction finds it.
-func (t *Tx) TakeFlow(id string, now time.Time) (x Flow, ok bool, err error) {
+// open.
+func (t *Tx) TakeFlow(id string, now time.Time) (bool, error) {
 	list, err := allFlows(t.t)
-	i := slices.IndexFunc(list, func(y Flow) bool { return y.ID == id })
+	i := slices.IndexFunc(list, func(x Flow) bool { return x.ID == id && x.Open(now) && x.Taken.IsZero() })
 	if err != nil || i < 0 {
-		return x, false, err
-	}
-	if x = list[i]; !x.Open(now) || !x.Taken.IsZero() {
-		return x, false, nil
+		return false, err
 	}
 	if err := t.t.Exec("UPDATE flows SET taken = ? WHERE id = ?", textOf(now), id); err != nil {
-		return x, false, err
+		return false, err
 	}
-	return x, true, t.changed("taken", flowKind, id)
+	return true, t.changed("taken", flowKind, id)
 }
 
 // TouchFlow notes that whoever finishes a flow is still there.

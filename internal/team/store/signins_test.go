@@ -59,7 +59,7 @@ func TestSignIns(t *testing.T) {
 			return err
 		}
 		set := func(x Credential) func(*Tx) error {
-			return func(t *Tx) error { _, err := t.SetCredential(x); return err }
+			return func(t *Tx) error { return t.SetCredential(x) }
 		}
 		// lease expects a fence, which is negative if the lease before was abandoned, or 0 for no lease.
 		lease := func(x Credential, owner string, after time.Duration, fence int64) func(*Tx) error {
@@ -96,7 +96,7 @@ func TestSignIns(t *testing.T) {
 			return func(t *Tx) error { ok, err := t.OpenFlow(id, now, now.Add(since)); return is(want, ok, err) }
 		}
 		take := func(id string, want bool) func(*Tx) error {
-			return func(t *Tx) error { _, ok, err := t.TakeFlow(id, now); return is(want, ok, err) }
+			return func(t *Tx) error { ok, err := t.TakeFlow(id, now); return is(want, ok, err) }
 		}
 		end := func(id, outcome string, want bool) func(*Tx) error {
 			return func(t *Tx) error { ok, err := t.EndFlow(id, outcome); return is(want, ok, err) }
@@ -233,7 +233,7 @@ func TestSignInsAreSealed(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		keep(&c, "canary 1", func(t *Tx, sealed []byte) error { c.Sealed = sealed; _, err := t.SetCredential(c); return err })
+		keep(&c, "canary 1", func(t *Tx, sealed []byte) error { c.Sealed = sealed; return t.SetCredential(c) })
 		keep(&f, "canary 2", func(t *Tx, sealed []byte) error { f.Sealed = sealed; _, err := t.BeginFlow(f, time.Now()); return err })
 		keep(&r, "canary 3", func(t *Tx, sealed []byte) error { r.Sealed = sealed; _, err := t.SetRegistration(r, ""); return err })
 		if err := s.Begin(t.Context(), "ada", "callback", []byte("1")); err != nil {

@@ -97,8 +97,7 @@ func Choose(is *Issuer, pre *Client, document, redirect string) (Means, error) {
 // isOthers reports whether the client was registered at another issuer. An operator may have written this one
 // with or without its last slash.
 func (c *Client) isOthers(is *Issuer) bool {
-	_, same := sameIssuer(is.Issuer, c.Issuer)
-	return c.Issuer != "" && !same
+	return c.Issuer != "" && !SameIssuer(is.Issuer, c.Issuer)
 }
 
 func otherIssuer(c Client, is *Issuer) *Fault {

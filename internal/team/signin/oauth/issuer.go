@@ -113,6 +113,12 @@ func sameIssuer(published, expected string) (slash, same bool) {
 	return slash, slash
 }
 
+// SameIssuer reports whether two texts name the same issuer. They may differ by a slash as those in FindIssuer may.
+func SameIssuer(a, b string) bool {
+	_, same := sameIssuer(a, b)
+	return same
+}
+
 // issuerURL reads an issuer identifier: a URL without query and fragment (RFC 8414 §2).
 func issuerURL(issuer string) (*url.URL, error) {
 	u, err := parseURL(issuer)

@@ -103,7 +103,7 @@ func (r *Resource) Issuer(configured string) (string, error) {
 	case configured == "":
 		return r.Servers[0], nil
 	}
-	if i := slices.IndexFunc(r.Servers, func(s string) bool { _, ok := sameIssuer(s, configured); return ok }); i >= 0 {
+	if i := slices.IndexFunc(r.Servers, func(s string) bool { return SameIssuer(s, configured) }); i >= 0 {
 		return r.Servers[i], nil
 	}
 	return "", fault(ResourceNoIssuer, r.At, "the server takes no tokens of %s; its metadata names %s", show(configured), show(strings.Join(r.Servers, ", "))).
