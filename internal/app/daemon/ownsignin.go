@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"net"
 	"net/http"
 	"net/url"
@@ -52,7 +53,7 @@ func newAuthServer(o *ServeOptions, e *entry, sessions *admin.Access) *authserve
 	}
 	return authserver.New(authserver.Options{
 		PublicURL: o.Config.PublicURL, Ledger: e.ledger, Store: o.store, Sessions: sessions, Provider: sessions.LoginHost, Show: console.ShowSignIn, Log: o.Log,
-		Documents: documents, Command: func(r *http.Request) string { return orDragoman(o.Program) + " console --open" + admin.Flag(r) },
+		Documents: documents, Command: o.openConsole,
 		Address: listensAt, Allow: authserver.Allow{Known: own.Known, Only: own.Only}, NoRegistration: own.Unasked,
 	})
 }
@@ -66,11 +67,9 @@ func listensAt(r *http.Request) string {
 	return r.Host
 }
 
-func orDragoman(program string) string {
-	if program == "" {
-		return "dragoman"
-	}
-	return program
+// openConsole returns the command that opens the console at which a request has arrived.
+func (o *ServeOptions) openConsole(r *http.Request) string {
+	return cmp.Or(o.Program, "dragoman") + " console --open" + admin.Flag(r)
 }
 
 // isShared reports whether a request is one that pages of every origin may send; see httpdoor.Guard.Public.

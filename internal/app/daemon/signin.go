@@ -144,8 +144,8 @@ func (d *Desk) serve(ctx context.Context, host *gateway.Single, u *upstream.Upst
 
 // At returns what signs the requests to a server of a project, or nil if nobody signs in at it.
 func (d *Desk) At(project string, c config.Server) *signin.Server {
-	if x, _ := d.all.at(project, c.Name); x != nil {
-		return x
+	if x := d.all.at(project, c.Name); x.Server != nil {
+		return x.Server
 	}
 	return d.all.add(project, c)
 }
@@ -162,8 +162,13 @@ type signIns struct {
 
 	mu      sync.Mutex
 	base    string // where browsers reach the page behind our links; "" if they can't
-	servers map[serverOf]*signin.Server
-	holds   map[serverOf]time.Duration
+	servers map[serverOf]signInAt
+}
+
+// signInAt is the sign-in at a server. The zero value is that of one at which nobody signs in.
+type signInAt struct {
+	*signin.Server
+	hold time.Duration // how long a call waits for a person
 }
 
 // serverOf names a server of a project.
@@ -182,21 +187,20 @@ func (s *signIns) add(project string, c config.Server) *signin.Server {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	key := serverOf{project, c.Name}
-	if old := s.servers[key]; old != nil {
+	if old := s.servers[key]; old.Server != nil {
 		old.Close()
 	}
 	delete(s.servers, key)
 	if x != nil {
-		s.servers[key], s.holds[key] = x, c.SignIn.Hold
+		s.servers[key] = signInAt{x, c.SignIn.Hold}
 	}
 	return x
 }
 
-func (s *signIns) at(project, server string) (*signin.Server, time.Duration) {
+func (s *signIns) at(project, server string) signInAt {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	key := serverOf{project, server}
-	return s.servers[key], s.holds[key]
+	return s.servers[serverOf{project, server}]
 }
 
 // credentials is runtime.Options.Credentials.
@@ -218,21 +222,21 @@ type signer struct {
 
 // CanSignIn implements gateway.Signer.
 func (s signer) CanSignIn(server string) bool {
-	x, _ := s.all.at(s.project, server)
-	return x != nil && x.Person()
+	x := s.all.at(s.project, server)
+	return x.Server != nil && x.Person()
 }
 
 // SignedIn implements gateway.Signer.
 func (s signer) SignedIn(who *identity.Principal, server string) bool {
-	x, _ := s.all.at(s.project, server)
-	return x != nil && s.all.desk.Has(x.Of(who))
+	x := s.all.at(s.project, server)
+	return x.Server != nil && s.all.desk.Has(x.Of(who))
 }
 
 // SignIn implements gateway.Signer. The local user gets the issuer's link, and everybody else one of ours, which verifies
 // who opens it; see connectPage. What all share is an operator's business.
 func (s signer) SignIn(ctx context.Context, who *identity.Principal, server string) (*gateway.SigningIn, error) {
-	x, hold := s.all.at(s.project, server)
-	if x == nil {
+	x := s.all.at(s.project, server)
+	if x.Server == nil {
 		return nil, fmt.Errorf("nobody signs in to server %q any more", server)
 	}
 	of := x.Of(who)
@@ -243,7 +247,7 @@ func (s signer) SignIn(ctx context.Context, who *identity.Principal, server stri
 	if err != nil {
 		return nil, err
 	}
-	out := &gateway.SigningIn{Link: f.Link(), Expires: f.Until(), Hold: hold, Done: f.Done(), Err: func() error { return f.Wait(context.Background()) }}
+	out := &gateway.SigningIn{Link: f.Link(), Expires: f.Until(), Hold: x.hold, Done: f.Done(), Err: func() error { return f.Wait(context.Background()) }}
 	if who.Key() != "" {
 		out.Link = s.all.link(f.ID())
 	}
@@ -278,26 +282,20 @@ func signInSettings(c *config.Server) signin.Settings {
 func openSignIns(o *ServeOptions, open, local bool) *signIns {
 	s := newSignIns(nil)
 	s.strangers, s.alone = open && !local, open && local
+	if !open { // otherwise, whoever comes in has no name, or sits at this machine
+		s.base = strings.TrimRight(o.Config.PublicURL, "/")
+	}
 	if o.safe != nil {
 		s.desk = signin.New(signin.Options{
 			Open:   func(context.Context) (*store.Safe, error) { return o.safe, nil },
 			Known:  true,
 			Egress: egress.New(egress.Options{Allow: o.Config.Egress.Allow}),
 			Alone:  s.alone,
-			Public: s.public(o, open),
+			Public: s.base,
 			Log:    o.Log,
 		})
 	}
 	return s
-}
-
-// public returns the URL at which browsers of other machines reach this process, or "".
-func (s *signIns) public(o *ServeOptions, open bool) string {
-	if open {
-		return "" // whoever comes in has no name, or sits at this machine
-	}
-	s.base = strings.TrimRight(o.Config.PublicURL, "/")
-	return s.base
 }
 
 // listening tells where we listen. Without a public URL, links lead there.
@@ -327,12 +325,12 @@ func (s *signIns) page(o *ServeOptions, open bool, a *admin.Access, log *slog.Lo
 		operates: func(who *identity.Principal, project string) bool {
 			return a.May(who, project, identity.Operator) == nil
 		},
-		command: func(r *http.Request) string { return orDragoman(o.Program) + " console --open" + admin.Flag(r) },
+		command: o.openConsole,
 	}
 }
 
 func newSignIns(d *signin.Desk) *signIns {
-	return &signIns{desk: d, servers: make(map[serverOf]*signin.Server), holds: make(map[serverOf]time.Duration)}
+	return &signIns{desk: d, servers: make(map[serverOf]signInAt)}
 }
 
 // close ends the sign-ins of this process.

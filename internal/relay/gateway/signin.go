@@ -311,8 +311,9 @@ func (x runner) askSignIn(ctx context.Context, r *route, k mcp.Caller) (*mcp.Rep
 		return r.refuse(declinedText(r.Server))
 	}
 	if last != nil {
-		if _, id := promised(last.State); x.signer.failed(id) != nil {
-			return r.refuse(signInError(r.Server, x.signer.failed(id)).Message)
+		_, id := promised(last.State)
+		if why := x.signer.failed(id); why != nil {
+			return r.refuse(signInError(r.Server, why).Message)
 		}
 	}
 	a, err := x.signer.Signer.SignIn(ctx, r.Client.Who, r.Server)

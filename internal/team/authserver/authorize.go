@@ -127,7 +127,7 @@ func (s *Server) check(v url.Values, q *request) *problem {
 		return bad("request_not_supported", "request objects are not supported")
 	case v.Get("request_uri") != "":
 		return bad("request_uri_not_supported", "request objects are not supported")
-	case !isChallenge(q.challenge):
+	case !isRandom(q.challenge):
 		return bad("invalid_request", "code_challenge must be the S256 challenge of PKCE")
 	case v.Get("code_challenge_method") != "S256": // absent means plain (RFC 7636 §4.3)
 		return bad("invalid_request", "code_challenge_method must be S256")
@@ -139,7 +139,8 @@ func (s *Server) check(v url.Values, q *request) *problem {
 	return nil // scopes that we don't know are left out of the token (RFC 6749 §3.3)
 }
 
-func isChallenge(s string) bool {
+// isRandom reports whether a text can be a result of oauth.Random, or a challenge of PKCE: 32 bytes.
+func isRandom(s string) bool {
 	b, err := base64.RawURLEncoding.Strict().DecodeString(s)
 	return err == nil && len(b) == 32
 }

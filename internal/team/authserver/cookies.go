@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/team/signin/oauth"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
 
@@ -73,7 +74,7 @@ func (s *Server) atAddress(r *http.Request) bool { return r.TLS == nil && httpdo
 func (s *Server) setFlow(w http.ResponseWriter, r *http.Request, q *request) string {
 	value, ok := s.flow(r)
 	if !ok {
-		value = randomText(16)
+		value = oauth.Random()
 	}
 	s.cookies.Set(w, r, flowCookie, value)
 	return value
@@ -82,7 +83,7 @@ func (s *Server) setFlow(w http.ResponseWriter, r *http.Request, q *request) str
 // flow returns the value of the browser's flow.
 func (s *Server) flow(r *http.Request) (value string, ok bool) {
 	for _, c := range s.cookies.All(r, flowCookie) {
-		if b, err := base64.RawURLEncoding.Strict().DecodeString(c.Value); err == nil && len(b) == 16 {
+		if isRandom(c.Value) {
 			return c.Value, true
 		}
 	}

@@ -2,7 +2,6 @@ package authserver
 
 import (
 	"crypto/rand"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -10,6 +9,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/team/signin/oauth"
 	"github.com/dragoman-mcp/dragoman/internal/team/store"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
@@ -47,7 +47,7 @@ func (s *Server) register(w http.ResponseWriter, r *http.Request) {
 	}
 	secret := ""
 	if x.Proof == proofPost || x.Proof == proofBasic {
-		secret = randomText(32)
+		secret = oauth.Random()
 	}
 	id, err := s.keep(r, x, secret)
 	if err != nil {
@@ -103,7 +103,7 @@ func (s *Server) keep(r *http.Request, x registered, secret string) (id string, 
 	if err != nil {
 		return "", err
 	}
-	id = "client-" + randomText(15)
+	id = "client-" + rand.Text()
 	if secret != "" {
 		x.Secret = mac(key, "the secret of a client", id, secret)
 	}
@@ -121,11 +121,4 @@ func (s *Server) keep(r *http.Request, x registered, secret string) (id string, 
 		return err
 	})
 	return id, err
-}
-
-// randomText returns so many random bytes, in characters that are safe in a URL.
-func randomText(n int) string {
-	b := make([]byte, n)
-	_, _ = rand.Read(b) // never fails
-	return base64.RawURLEncoding.EncodeToString(b)
 }
