@@ -119,7 +119,7 @@ func (p *connectPage) ask(w http.ResponseWriter, r *http.Request, id string, who
 		Title: "Sign in to " + flow.Host,
 		Texts: []string{"One of your clients has called a server that wants to know who you are. You go on at " + flow.Issuer + "."},
 		Facts: []authserver.Fact{{Name: "You are", Value: authserver.NameOf(who)}, {Name: "Server", Value: flow.URL}, {Name: "Signs you in", Value: flow.Issuer}},
-		Ask:   &authserver.Ask{Path: p.below + connectPath + id, Answer: "answer", Deny: "Not now", Allow: "Go on"},
+		Ask:   &authserver.Ask{Path: p.below + connectPath + id, Deny: "Not now", Allow: "Go on"},
 	}
 	if who.Subject != flow.Subject {
 		page.Facts = append(page.Facts, authserver.Fact{Name: "For", Value: "a service of the project " + flow.Project})

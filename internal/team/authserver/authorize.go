@@ -317,7 +317,7 @@ func (s *Server) ask(w http.ResponseWriter, r *http.Request, q *request, who *id
 	}
 	p.Ask = &Ask{
 		Path: s.below() + pathConsent, Fields: []Fact{{"query", q.raw}, {"made", made}, {"token", token}},
-		Answer: "answer", Deny: "Deny", Allow: "Allow", Sends: sendsTo(q.redirect),
+		Deny: "Deny", Allow: "Allow", Sends: sendsTo(q.redirect),
 	}
 	s.o.Show(w, r, http.StatusOK, p)
 }

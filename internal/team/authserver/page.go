@@ -37,8 +37,8 @@ type Fact struct{ Name, Value string }
 type Ask struct {
 	Path   string
 	Fields []Fact // hidden
-	// Answer is the name of the buttons, of which the first is Deny.
-	Answer, Deny, Allow string
+	// Deny and Allow are the texts of the buttons, in this order. The form's answer is deny or allow.
+	Deny, Allow string
 	// Sends is the origin to which the answer sends the browser, for the policy of the page; "" if that's a page
 	// of ours.
 	Sends string
