@@ -54,7 +54,7 @@ func newAuthServer(o *ServeOptions, e *entry, sessions *admin.Access) *authserve
 	return authserver.New(authserver.Options{
 		PublicURL: o.Config.PublicURL, Ledger: e.ledger, Store: o.store, Sessions: sessions, Provider: sessions.LoginHost, Show: console.ShowSignIn, Log: o.Log,
 		Documents: documents, Command: o.openConsole,
-		Address: listensAt, Allow: authserver.Allow{Known: own.Known, Only: own.Only}, NoRegistration: own.Unasked,
+		Address: listensAt, Allow: authserver.Allow{Known: own.Known, Only: own.Only}, NoRegistration: own.NoRegistration,
 	})
 }
 

@@ -73,8 +73,7 @@ func (c *compiler) readAccess(o *object, s *Snapshot) {
 			}
 			a.Issuers = append(a.Issuers, x)
 		}
-		host, _, err := net.SplitHostPort(s.Listen)
-		if open := err == nil && IsLoopback(host) && !a.LoopbackKeys; len(a.Issuers) > 0 && (open || s.AllowUnauthenticatedNetworkAccess) {
+		if len(a.Issuers) > 0 && (s.openToAll() || s.AllowUnauthenticatedNetworkAccess) {
 			hint := "add " + o.at("loopback") + ": keys"
 			if s.AllowUnauthenticatedNetworkAccess {
 				hint = "remove allowUnauthenticatedNetworkAccess"
@@ -85,6 +84,12 @@ func (c *compiler) readAccess(o *object, s *Snapshot) {
 	c.readOwnSignIn(o, s)
 	c.readLogin(o, s)
 	o.done()
+}
+
+// openToAll reports whether clients on this machine need nothing, and others can't reach the address.
+func (s *Snapshot) openToAll() bool {
+	host, _, err := net.SplitHostPort(s.Listen)
+	return err == nil && IsLoopback(host) && !s.Access.LoopbackKeys
 }
 
 func (c *compiler) readIssuer(o *object) (x Issuer) {

@@ -93,6 +93,9 @@ func TestProblemsOfAccess(t *testing.T) {
 	for in, want := range map[string]string{
 		`access: {issuers: [{issuer: "https://i.example", ` + roles + `}]}`:                                                                            "everybody is let in at 127.0.0.1:7300",
 		`listen: "[::1]:7300", access: {issuers: [{issuer: "https://i.example", ` + roles + `}]}`:                                                      "everybody is let in at [::1]:7300",
+		`listen: "[::1]:7300", access: {signIn: own}`:                                                                                                  "everybody is let in at [::1]:7300",
+		`publicURL: "https://mcp.example.com", access: {signIn: own}`:                                                                                  "everybody is let in at 127.0.0.1:7300",
+		`publicURL: "https://mcp.example.com", access: {signIn: own, loopback: keys}`:                                                                  "",
 		`listen: "0.0.0.0:7300", allowUnauthenticatedNetworkAccess: true, access: {issuers: [{issuer: "https://i.example", ` + roles + `}]}`:           "remove allowUnauthenticatedNetworkAccess",
 		`listen: "0.0.0.0:7300", access: {issuers: [{issuer: "https://i.example", ` + roles + `}]}`:                                                    "",
 		`access: {loopback: keys, issuers: [{issuer: "https://i.example", ` + roles + `}, {issuer: "https://i.example", header: x-a, ` + roles + `}]}`: "",

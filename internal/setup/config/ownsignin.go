@@ -2,15 +2,14 @@ package config
 
 import (
 	"net/url"
-	"strings"
 )
 
 // OwnSignIn says whether clients sign in at our own authorization server, and which may.
 type OwnSignIn struct {
-	On      bool
-	Known   bool     // only those whose documents Dragoman knows
-	Only    []string // ids or hosts of clients; empty for all
-	Unasked bool     // clients may not register themselves
+	On             bool
+	Known          bool     // only those whose documents Dragoman knows
+	Only           []string // ids or hosts of clients; empty for all
+	NoRegistration bool     // clients may not register themselves
 }
 
 // readOwnSignIn reads access.signIn and access.clients.
@@ -28,7 +27,7 @@ func (c *compiler) readOwnSignIn(o *object, s *Snapshot) {
 		}
 		dcr := true
 		m.boolean("dcr", &dcr)
-		x.Unasked = !dcr
+		x.NoRegistration = !dcr
 		m.done()
 	}
 	if !x.On {
@@ -38,21 +37,20 @@ func (c *compiler) readOwnSignIn(o *object, s *Snapshot) {
 	if u, err := url.Parse(s.PublicURL); s.PublicURL != "" && (err != nil || u.Scheme != "https" && !IsLoopback(u.Hostname())) {
 		c.problem(n, o.at("signIn"), "is own, which needs https", "set "+join(c.home, "publicURL")+" to an https URL")
 	}
-	host, _, _ := strings.Cut(s.Listen, ":")
 	switch {
 	case s.AllowUnauthenticatedNetworkAccess:
 		c.warning(n, o.at("signIn"), "has no effect, because everybody is let in", "remove allowUnauthenticatedNetworkAccess")
-	case IsLoopback(host) && !s.Access.LoopbackKeys && s.PublicURL == "":
+	case s.openToAll():
 		c.warning(n, o.at("signIn"), "has no effect, because everybody is let in at "+s.Listen, "add "+o.at("loopback")+": keys")
 	}
 }
 
-// ownSignIn prints them.
+// ownSignIn prints how clients sign in here.
 func (p *printer) ownSignIn(x *OwnSignIn) {
 	if x.On {
 		p.text(2, "signIn", "own")
 	}
-	if !x.Known && len(x.Only) == 0 && !x.Unasked {
+	if !x.Known && len(x.Only) == 0 && !x.NoRegistration {
 		return
 	}
 	p.line(2, "clients:")
@@ -62,10 +60,10 @@ func (p *printer) ownSignIn(x *OwnSignIn) {
 	case len(x.Only) > 0:
 		p.list(3, "allow", x.Only)
 	}
-	if x.Unasked {
+	if x.NoRegistration {
 		p.line(3, "dcr: false")
 	}
 }
 
 // any reports whether there is something to print.
-func (x *OwnSignIn) any() bool { return x.On || x.Known || len(x.Only) > 0 || x.Unasked }
+func (x *OwnSignIn) any() bool { return x.On || x.Known || len(x.Only) > 0 || x.NoRegistration }
