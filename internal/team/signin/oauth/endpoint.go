@@ -138,13 +138,47 @@ func (e *Endpoint) send(ctx context.Context, at string, form url.Values) (*Answe
 			return nil, undone(at, AnswerInvalid, err)
 		}
 		fresh := e.Prover != nil && e.Prover.Learn(at, a.Header.Get("DPoP-Nonce"))
-		if err = judge(a, at); err == nil {
+		if err = e.hush(judge(a, at), a, form); err == nil {
 			return a, nil
 		}
 		if !again || !fresh || !Refused(err, "use_dpop_nonce") {
 			return nil, err
 		}
 	}
+}
+
+// sealed are the parameters of requests whose values are secrets.
+var sealed = []string{"code", "code_verifier", "refresh_token", "token", "assertion", "subject_token", "device_code"}
+
+// hush takes out of a refusal what repeats a secret that the issuer was sent: the error gets to logs and to clients. If
+// not even its code is without one, it isn't a refusal.
+func (e *Endpoint) hush(err error, a *Answer, form url.Values) error {
+	refused, ok := err.(*Error)
+	if !ok {
+		return err
+	}
+	d, bad := parse(a.Body)
+	if bad != nil {
+		return err
+	}
+	description, _ := d.v.Get("error_description").Text() // the whole one, before anything was cut off
+	for _, hidden := range append([]string{e.Client.Secret.Reveal()}, values(form, sealed)...) {
+		switch {
+		case hidden == "":
+		case strings.Contains(refused.Code, hidden):
+			return trouble(a.URL, a)
+		case strings.Contains(description, hidden):
+			refused.Description = ""
+		}
+	}
+	return err
+}
+
+func values(form url.Values, names []string) (all []string) {
+	for _, name := range names {
+		all = append(all, form[name]...)
+	}
+	return all
 }
 
 // judge returns the error of an answer, if it is one. There are issuers, GitHub among them, that refuse with

@@ -203,6 +203,46 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// TestTA37Echo has issuers that repeat what they were sent when they refuse it. The refusal counts, and nothing of what
+// is a secret gets to whoever reads the error, which a log and a client do.
+func TestTA37Echo(t *testing.T) {
+	text := secret.New("CANARY-sent")
+	for name, do := range map[string]func(*Endpoint) error{
+		"code": func(e *Endpoint) error { _, err := e.Code(t.Context(), text, Request{}); return err },
+		"verifier": func(e *Endpoint) error {
+			_, err := e.Code(t.Context(), secret.New("C"), Request{Verifier: text})
+			return err
+		},
+		"refresh": func(e *Endpoint) error { _, err := e.Refresh(t.Context(), text, "", nil); return err },
+		"client": func(e *Endpoint) error {
+			e.Client.Secret = text
+			_, err := e.ClientCredentials(t.Context(), "", nil)
+			return err
+		},
+		"workload": func(e *Endpoint) error { _, err := e.Assertion(t.Context(), text, "", nil); return err },
+		"exchange": func(e *Endpoint) error { _, err := e.Exchange(t.Context(), Exchange{Subject: text}); return err },
+		"revoke":   func(e *Endpoint) error { return e.Revoke(t.Context(), text, "refresh_token") },
+	} {
+		for page, want := range map[string]string{
+			`400 {"error":"invalid_grant","error_description":"the token \u0043ANARY-sent is bad"}`:            "refused invalid_grant",
+			`401 {"error":"invalid_client","error_description":"` + strings.Repeat("x", 290) + `CANARY-sent"}`: "refused invalid_client",
+			`200 {"error":"bad_verification_code","error_description":"CANARY-sent"}`:                          "refused bad_verification_code",
+			`400 {"error":"CANARY-sent"}`: "weather",
+		} {
+			w := &web{pages: map[string]any{"https://i/token": page, "https://i/revoke": page}}
+			err := do(endpoint(w))
+			if codeOf(err) != want {
+				t.Errorf("%s, %s: %v, want %q", name, page, err, want)
+			}
+			clean(t, err, "CANARY")
+		}
+	}
+	w := &web{pages: map[string]any{"https://i/token": `400 {"error":"invalid_grant","error_description":"the code is too old"}`}}
+	if _, err := endpoint(w).Code(t.Context(), text, request()); err == nil || !strings.Contains(err.Error(), "too old") {
+		t.Errorf("what the issuer says is lost: %v", err)
+	}
+}
+
 // TestTA39Token has hostile token answers. Nothing of one is shown.
 func TestTA39Token(t *testing.T) {
 	const hidden = "CANARY"
