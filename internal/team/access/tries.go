@@ -29,7 +29,7 @@ func NewTries(most int, span time.Duration) *Tries {
 // Take counts a try of an address. It returns how long the address shall wait, or 0 if it has tried only a few times.
 func (t *Tries) Take(addr string, now time.Time) time.Duration {
 	const n = 16
-	cell, span := &t.cells[maphash.String(t.seed, network(addr))%tryCells], uint64(now.Unix())/t.span
+	cell, span := &t.cells[maphash.String(t.seed, Network(addr))%tryCells], uint64(now.Unix())/t.span
 	for {
 		old := cell.Load()
 		count := uint64(1)
@@ -46,9 +46,9 @@ func (t *Tries) Take(addr string, now time.Time) time.Duration {
 	}
 }
 
-// network returns what we count together: an IPv4 address, or the /64 of an IPv6 address, of which one
+// Network returns what we count together: an IPv4 address, or the /64 of an IPv6 address, of which one
 // host has all addresses.
-func network(addr string) string {
+func Network(addr string) string {
 	ip, err := netip.ParseAddr(addr)
 	if err != nil {
 		return addr

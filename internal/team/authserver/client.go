@@ -12,7 +12,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/dragoman-mcp/dragoman/internal/team/store"
-	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
 
 // How clients can authenticate at the token endpoint.
@@ -58,7 +57,7 @@ func (s *Server) client(r *http.Request, id string) (*Client, error) {
 	case !s.o.Allow.allows(id):
 		return nil, errRefused
 	case isDocument(id):
-		return s.documents.client(ctx, id, httpdoor.Remote(r))
+		return s.documents.client(ctx, id, fromHere(r))
 	}
 	row, there, err := s.o.Store.OAuthClient(ctx, id)
 	if err != nil {

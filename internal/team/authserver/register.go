@@ -25,7 +25,7 @@ const (
 // register registers a client (RFC 7591). What it shows people is unverified, and nothing is shown before somebody
 // follows its link.
 func (s *Server) register(w http.ResponseWriter, r *http.Request) {
-	if wait := s.tries.Take(httpdoor.Remote(r), time.Now()); wait > 0 {
+	if wait := s.tries.Take(fromHere(r), time.Now()); wait > 0 {
 		httpdoor.SetRetryAfter(w, wait)
 		s.sorry(w, r, &problem{"temporarily_unavailable", "too many registrations came from this address", http.StatusTooManyRequests})
 		return

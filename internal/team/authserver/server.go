@@ -238,3 +238,13 @@ func sameHost(a, b *url.URL) bool {
 	}
 	return strings.EqualFold(a.Hostname(), b.Hostname()) && port(a) == port(b)
 }
+
+// fromHere returns whom we count together for limits. Pages are counted apart, because any of them can send requests
+// from the machine of whoever looks at it, and must not use up what the programs there need.
+func fromHere(r *http.Request) string {
+	host := access.Network(httpdoor.Remote(r))
+	if r.Header.Get("Origin") != "" {
+		return "pages at " + host
+	}
+	return host
+}

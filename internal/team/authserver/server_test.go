@@ -2,6 +2,8 @@ package authserver
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 )
@@ -66,6 +68,33 @@ func TestTA24Limit(t *testing.T) {
 	}
 	if others > 3 || tries.Take("2001:db8::1", now.Add(time.Hour)) > 0 {
 		t.Errorf("%d other addresses wait, or one in another hour does", others)
+	}
+}
+
+// TestTA24Pages registers from pages of the web until it's enough. A page can send requests to the machine of whoever looks
+// at it, and the programs there have the same address: these still register.
+func TestTA24Pages(t *testing.T) {
+	s, now := New(Options{PublicURL: "https://mcp.example.com"}), time.Unix(3600*1000, 0)
+	try := func(addr, origin string) time.Duration {
+		r := httptest.NewRequest(http.MethodPost, "/register", nil)
+		r.RemoteAddr = addr
+		if origin != "" {
+			r.Header.Set("Origin", origin)
+		}
+		return s.tries.Take(fromHere(r), now)
+	}
+	for _, addr := range []string{"127.0.0.1:1000", "[2001:db8::1]:1000"} {
+		for i := range 2 * mostPerHour {
+			if wait := try(addr, fmt.Sprintf("https://evil%d.example", i)); (wait > 0) != (i >= mostPerHour) {
+				t.Fatalf("registration %d of a page waits %s", i, wait)
+			}
+		}
+		if wait := try(addr, ""); wait > 0 {
+			t.Errorf("a program at %s waits %s", addr, wait)
+		}
+	}
+	if wait := try("[2001:db8::2]:1000", "https://other.example"); wait == 0 {
+		t.Error("another address of the same /64 begins anew")
 	}
 }
 
