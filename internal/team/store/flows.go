@@ -234,10 +234,27 @@ func (t *Tx) SetRegistration(x Registration, replaces string) (bool, error) {
 	err = t.t.Exec("INSERT INTO registrations (id, issuer, redirect, client, sealed, until, made) VALUES (?, ?, ?, ?, ?, ?, ?) "+
 		"ON CONFLICT (id) DO UPDATE SET client = excluded.client, sealed = excluded.sealed, until = excluded.until, made = excluded.made",
 		x.sealedFor(), x.Issuer, x.Redirect, x.Client, x.Sealed, textOf(x.Until), t.t.Now)
+	if err == nil {
+		err = t.boundRegistrations(x.sealedFor())
+	}
 	if err != nil {
 		return false, err
 	}
 	return true, t.did("made", registrationKind, x.Issuer)
+}
+
+// mostRegistrations is how many registrations are kept, but for those with which somebody is signed in.
+const mostRegistrations = 300
+
+// boundRegistrations forgets the oldest registrations if there are too many, but not the one with an id: a server may name
+// another issuer each time. Whoever signs in there again registers again.
+func (t *Tx) boundRegistrations(but string) error {
+	n, err := t.t.Count("FROM registrations")
+	if err != nil || n <= mostRegistrations {
+		return err
+	}
+	return t.t.Exec("DELETE FROM registrations WHERE id IN (SELECT id FROM registrations r WHERE id <> ? AND NOT EXISTS "+
+		"(SELECT 1 FROM credentials c WHERE c.issuer = r.issuer AND c.client = r.client) ORDER BY made, id LIMIT ?)", but, n-mostRegistrations)
 }
 
 // RemoveRegistration forgets a client that the issuer no longer knows. If another one has replaced it

@@ -2,6 +2,8 @@ package store
 
 import (
 	"bytes"
+	"cmp"
+	"context"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -280,3 +282,48 @@ func TestSignInsAreSealed(t *testing.T) {
 }
 
 func second(_ vault.Secret, err error) error { return err }
+
+// TestRegistrationsAreBounded registers at one issuer after the other, as a server does that names another one each time.
+// The one with which somebody has signed in stays, and of the others the newest.
+func TestRegistrationsAreBounded(t *testing.T) {
+	both(t, func(t *testing.T, o Options) {
+		s := open(t, o)
+		write := func(f func(*Tx) error) {
+			t.Helper()
+			if err := s.Write(context.Background(), "ada", f); err != nil {
+				t.Fatal(err)
+			}
+		}
+		register := func(issuer string) func(*Tx) error {
+			return func(x *Tx) error {
+				_, err := x.SetRegistration(Registration{Issuer: issuer, Redirect: "http://127.0.0.1:1/", Client: "me", Sealed: []byte("secret")}, "")
+				return err
+			}
+		}
+		write(register("https://good.example"))
+		write(func(x *Tx) error {
+			_, err := x.SetCredential(Credential{SignIn: SignIn{"default", "https://s.example/mcp", "p:ada"}, Issuer: "https://good.example", Client: "me", Sealed: []byte("secret")})
+			return err
+		})
+		write(register("https://old.example"))
+		write(func(x *Tx) error {
+			return x.t.Exec("UPDATE registrations SET made = ?", textOf(time.Now().Add(-time.Hour)))
+		})
+		write(func(x *Tx) (err error) {
+			for i := range mostRegistrations {
+				err = cmp.Or(err, register(fmt.Sprintf("https://evil.example/%d", i))(x))
+			}
+			return err
+		})
+		there := func(issuer string) bool {
+			_, ok := s.Snapshot().Registration(issuer, "http://127.0.0.1:1/")
+			return ok
+		}
+		if n := len(s.Snapshot().Registrations()); n != mostRegistrations {
+			t.Errorf("%d registrations are kept", n)
+		}
+		if !there("https://good.example") || there("https://old.example") || !there(fmt.Sprintf("https://evil.example/%d", mostRegistrations-1)) {
+			t.Error("another registration was forgotten than the oldest that nobody uses")
+		}
+	})
+}
