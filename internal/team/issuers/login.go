@@ -33,9 +33,10 @@ type Login struct {
 	keys  *keySet
 	reach *reach
 
-	turn  chan struct{} // a lock: contains one value while the metadata are read
-	found *oauth.Issuer // has the lock turn
-	until time.Time     // when found must be read again; has the lock turn
+	turn   chan struct{} // a lock: contains one value while the metadata are read
+	found  *oauth.Issuer // nil if they can't be read; has the lock turn
+	failed error         // why they can't; has the lock turn
+	until  time.Time     // when they must be read again; has the lock turn
 }
 
 // NewLogin returns the login at a provider. Of the options, it uses all but Issuers.
@@ -85,7 +86,7 @@ var (
 
 // Begin begins a sign-in, after which the provider sends the browser to redirect. page is where the browser goes.
 func (l *Login) Begin(ctx context.Context, redirect string) (page string, f Flow, err error) {
-	is, _, err := l.provider(ctx)
+	is, err := l.provider(ctx)
 	if err != nil {
 		return "", f, err
 	}
@@ -113,9 +114,13 @@ func (l *Login) Finish(ctx context.Context, f Flow, redirect string, q url.Value
 	if f.State == "" || !time.Now().Before(f.Until) {
 		return Person{}, ErrNotBegun
 	}
-	is, d, err := l.provider(ctx)
+	is, err := l.provider(ctx)
 	if err != nil {
 		return Person{}, err
+	}
+	d, err := l.reach.o.Reach(ctx, l.p.Issuer)
+	if err != nil {
+		return Person{}, errors.Join(errNoKeys, err)
 	}
 	code, err := oauth.ReadCallback(q, oauth.Expected{State: f.State, Issuer: is.Issuer, SaysIss: is.SaysIss})
 	var refused *oauth.Error
@@ -174,24 +179,37 @@ func (l *Login) VerifySignature(ctx context.Context, jwt string) ([]byte, error)
 	return l.keys.verify(ctx, jwt)
 }
 
-// provider returns the provider's metadata, which it keeps for a while, and what makes requests to it.
-func (l *Login) provider(ctx context.Context) (*oauth.Issuer, oauth.Doer, error) {
+// provider returns the provider's metadata, which it keeps for a while, as it does the reason why there are none. Anybody
+// may begin a sign-in, so all wait for one attempt, and not one after the other.
+func (l *Login) provider(ctx context.Context) (*oauth.Issuer, error) {
 	select {
 	case l.turn <- struct{}{}:
 		defer func() { <-l.turn }()
 	case <-ctx.Done():
-		return nil, nil, ctx.Err()
+		return nil, ctx.Err()
 	}
+	if time.Now().Before(l.until) {
+		return l.found, l.failed
+	}
+	is, err := l.metadata(ctx)
+	if ctx.Err() != nil {
+		return is, err // whoever asked has gone, which says nothing about the provider
+	}
+	l.found, l.failed, l.until = is, err, time.Now().Add(shortestLife)
+	if err != nil {
+		l.until = time.Now().Add(firstAgain)
+	}
+	return is, err
+}
+
+func (l *Login) metadata(ctx context.Context) (*oauth.Issuer, error) {
 	d, err := l.reach.o.Reach(ctx, l.p.Issuer)
 	if err != nil {
-		return nil, nil, errors.Join(errNoKeys, err)
-	}
-	if l.found != nil && time.Now().Before(l.until) {
-		return l.found, d, nil
+		return nil, errors.Join(errNoKeys, err)
 	}
 	is, err := l.reach.o.Find(ctx, d, l.p.Issuer)
 	if err != nil {
-		return nil, nil, errors.Join(errNoKeys, err)
+		return nil, errors.Join(errNoKeys, err)
 	}
 	if len(is.Challenges) == 0 {
 		// Entra and others know PKCE, but don't say so. The nonce protects the code there, too, and somebody has
@@ -199,6 +217,5 @@ func (l *Login) provider(ctx context.Context) (*oauth.Issuer, oauth.Doer, error)
 		some := *is
 		some.Challenges, is = []string{"S256"}, &some
 	}
-	l.found, l.until = is, time.Now().Add(shortestLife)
-	return is, d, nil
+	return is, nil
 }

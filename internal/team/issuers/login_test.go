@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"net/url"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
@@ -73,4 +76,48 @@ func TestIDTokens(t *testing.T) {
 			t.Errorf("after ten minutes: %v", err)
 		}
 	}
+}
+
+// TestManyLogins begins many sign-ins at a provider that takes its time and then fails, and at one that answers: nobody
+// waits for more than one attempt, and what is known isn't asked again. Strangers can begin as many as they like.
+func TestManyLogins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, down := newIDP(), true
+		var reached, found atomic.Int32
+		l := NewLogin(Provider{Issuer: issuerURL, Client: Client{"dragoman", secret.New("x")}}, Options{
+			Reach: func(context.Context, string) (oauth.Doer, error) { reached.Add(1); return p, nil },
+			Find: func(context.Context, oauth.Doer, string) (*oauth.Issuer, error) {
+				found.Add(1)
+				if time.Sleep(10 * time.Second); down {
+					return nil, errors.New("down")
+				}
+				return &p.metadata, nil
+			},
+		})
+		defer l.Close()
+		const many = 50
+		all := func(want bool, most time.Duration) {
+			t.Helper()
+			var group sync.WaitGroup
+			began := time.Now()
+			for range many {
+				group.Go(func() {
+					if _, _, err := l.Begin(t.Context(), "https://mcp.example.com/login/callback"); (err == nil) != want {
+						t.Errorf("begun: %v", err)
+					}
+				})
+			}
+			if group.Wait(); time.Since(began) > most {
+				t.Errorf("somebody has waited for %s", time.Since(began))
+			}
+		}
+		all(false, 10*time.Second)
+		down = false
+		time.Sleep(firstAgain)
+		all(true, 10*time.Second)
+		all(true, 0)
+		if reached.Load() != 2 || found.Load() != 2 {
+			t.Errorf("the provider was reached %d times, and its metadata were read %d times", reached.Load(), found.Load())
+		}
+	})
 }
