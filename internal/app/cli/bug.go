@@ -269,6 +269,11 @@ func (c *bugCommand) serveSections(ctx context.Context, base string) []bugSectio
 	if err == nil {
 		defer s.close()
 		status, body, err = s.page(ctx, "/api/v1/status")
+		if status == http.StatusUnauthorized { // clients on this machine need keys, and we have that of the process
+			if at, key := s.proven(ctx); key != "" {
+				status, body, err = at.page(ctx, "/api/v1/status", "Authorization", "Bearer "+key)
+			}
+		}
 	}
 	switch {
 	case err != nil:

@@ -35,6 +35,16 @@ func (u *user) house() (address string) {
 	return u.serve("--listen", anyPort)
 }
 
+// TestBugWhereKeysAreNeeded writes the report for a serve whose clients on this machine need keys: the status is in it, as in
+// that of "dragoman status".
+func TestBugWhereKeysAreNeeded(t *testing.T) {
+	u := newUser(t)
+	address := u.house()
+	if code, out, said := u.run("bug", "http://"+address); code != exitOK || strings.Contains(out, "HTTP 401") || !strings.Contains(out, "## Last failures") {
+		t.Errorf("%d %s\n%s", code, said, out)
+	}
+}
+
 // enters reports whether an MCP client with a key gets in.
 func enters(t *testing.T, address, key string) bool {
 	t.Helper()

@@ -250,10 +250,10 @@ func (s *running) at(address string) *running {
 
 // page requests a page that requires no key. It accepts any status. It returns at most the first
 // maxReport bytes of the response body.
-func (s *running) page(ctx context.Context, path string) (status int, body []byte, err error) {
+func (s *running) page(ctx context.Context, path string, header ...string) (status int, body []byte, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, pageWait, fmt.Errorf("no answer within %s", pageWait))
 	defer cancel()
-	resp, err := s.do(ctx, asked{method: http.MethodGet, path: path})
+	resp, err := s.do(ctx, asked{method: http.MethodGet, path: path}, header...)
 	if err != nil {
 		var wrapped *url.Error // remove this wrapper, because its text repeats the URL
 		switch {
