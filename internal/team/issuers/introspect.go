@@ -14,16 +14,19 @@ import (
 
 // Bounds of questions about opaque tokens.
 const (
-	askTime   = 10 * time.Second
-	askAgain  = time.Minute // how long an answer is good
-	mostAsked = 16          // questions at once, so that nobody can use us to flood an issuer
+	askTime     = 10 * time.Second
+	askAgain    = time.Minute // how long an answer is good
+	mostAsked   = 12          // questions at once, so that nobody can use us to flood an issuer
+	mostKnown   = 4           // as many more about tokens that have let somebody in, which no flood of guesses delays
+	mostWaiting = 1000        // questions about other tokens
 )
 
 // asks are the questions about opaque tokens that run. All who wait for an answer about one token share it.
 type asks struct {
-	x    *issuer
-	room chan struct{} // has an element for each question that runs
-	log  func(error)
+	x     *issuer
+	room  chan struct{} // has an element for each question that runs
+	known chan struct{} // the same, for tokens that have let somebody in
+	log   func(error)
 
 	life    context.Context
 	end     context.CancelFunc
@@ -41,7 +44,7 @@ type ask struct {
 }
 
 func newAsks(x *issuer, log *slog.Logger) *asks {
-	a := &asks{x: x, room: make(chan struct{}, mostAsked), all: map[sum]*ask{}}
+	a := &asks{x: x, room: make(chan struct{}, mostAsked), known: make(chan struct{}, mostKnown), all: map[sum]*ask{}}
 	a.life, a.end = context.WithCancel(context.Background())
 	a.log = onceUntilMended(func(err error) {
 		log.Warn("an issuer cannot be asked about tokens", "issuer", x.Issuer.Issuer, "cause", err.Error())
@@ -56,12 +59,12 @@ func (a *asks) close() {
 	a.running.Wait()
 }
 
-// about returns whose an opaque token is.
-func (a *asks) about(ctx context.Context, token string) (*bearer, error) {
+// about returns whose an opaque token is. again says that it has let somebody in before.
+func (a *asks) about(ctx context.Context, token string, again bool) (*bearer, error) {
 	if token == "" || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) { // RFC 6750 §2.1
 		return nil, errMalformed
 	}
-	q := a.begin(sumOf(token), token)
+	q := a.begin(sumOf(token), token, again)
 	if q == nil {
 		return nil, errWeather
 	}
@@ -73,36 +76,47 @@ func (a *asks) about(ctx context.Context, token string) (*bearer, error) {
 	}
 }
 
-// begin asks about a token, unless somebody does already. It returns nil when we're closing.
-func (a *asks) begin(h sum, token string) *ask {
+// begin asks about a token, unless somebody does already. It returns nil if there are too many questions, or when we're
+// closing.
+func (a *asks) begin(h sum, token string, again bool) *ask {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if q := a.all[h]; q != nil {
 		return q
 	}
 	q := &ask{done: make(chan struct{})}
-	if !a.running.Go(func() { a.run(q, h, token) }) {
+	if !again && len(a.all) >= mostWaiting || !a.running.Go(func() { a.run(q, h, token, again) }) {
 		return nil
 	}
 	a.all[h] = q
 	return q
 }
 
-func (a *asks) run(q *ask, h sum, token string) {
+func (a *asks) run(q *ask, h sum, token string, again bool) {
 	ctx, cancel := context.WithTimeout(a.life, askTime)
 	defer cancel()
 	q.err = errWeather
+	var room chan struct{}
+	own := a.known
+	if !again {
+		own = nil // there is never any room in it
+	}
 	select {
+	case own <- struct{}{}:
+		room = own
 	case a.room <- struct{}{}:
+		room = a.room
+	case <-ctx.Done():
+	}
+	if room != nil {
 		body, err := a.x.reach.ask(ctx, a.x.Client, token)
-		<-a.room
+		<-room
 		if err == nil {
 			q.b, q.err = a.x.judgeAnswer(body, time.Now())
 		}
 		if a.life.Err() == nil {
 			a.log(err)
 		}
-	case <-ctx.Done():
 	}
 	a.mu.Lock()
 	delete(a.all, h)

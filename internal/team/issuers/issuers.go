@@ -172,10 +172,10 @@ func (s *Set) Principal(ctx context.Context, inHeader, text string, at httpdoor.
 		return nil, errMalformed
 	}
 	hash := sumOf(text)
-	b := s.known.get(hash, time.Now())
-	if b == nil || b.header != inHeader {
+	b, old := s.known.get(hash, time.Now())
+	if old || b == nil || b.header != inHeader {
 		var err error
-		if b, err = s.check(ctx, inHeader, text); err != nil {
+		if b, err = s.check(ctx, inHeader, text, b != nil && b.seated.Load()); err != nil {
 			return nil, err
 		}
 		s.known.put(hash, b)
@@ -203,14 +203,14 @@ func (s *Set) Roles(who *identity.Principal, project string) []identity.Role {
 	return nil
 }
 
-// check looks at a token that isn't remembered.
-func (s *Set) check(ctx context.Context, inHeader, text string) (*bearer, error) {
+// check looks at a token that isn't remembered, or has to be looked at again.
+func (s *Set) check(ctx context.Context, inHeader, text string, again bool) (*bearer, error) {
 	head, rest, _ := strings.Cut(text, ".")
 	body, _, _ := strings.Cut(rest, ".")
 	if _, isJWT := decoded(head, readObject); !isJWT { // opaque tokens may have dots, too
 		for _, x := range s.all {
 			if x.asks != nil && x.Header == inHeader {
-				return x.asks.about(ctx, text)
+				return x.asks.about(ctx, text, again)
 			}
 		}
 		return nil, errMalformed
@@ -384,14 +384,12 @@ const (
 	mostTokens  = 10_000
 )
 
-func (m *remembered) get(h sum, now time.Time) *bearer {
+// get returns the bearer of a token, or nil. old says that the token has to be looked at again.
+func (m *remembered) get(h sum, now time.Time) (b *bearer, old bool) {
 	m.mu.RLock()
-	b := m.all[h]
+	b = m.all[h]
 	m.mu.RUnlock()
-	if b == nil || !now.Before(b.until) {
-		return nil
-	}
-	return b
+	return b, b != nil && !now.Before(b.until)
 }
 
 func (m *remembered) put(h sum, b *bearer) {

@@ -192,6 +192,44 @@ func TestOpaqueTokens(t *testing.T) {
 	})
 }
 
+// TestTA05_OpaqueFlood lets strangers show texts that nobody knows, as fast as they can, while an issuer doesn't answer. Whoever
+// has been let in before is asked about beside them, and their number in memory is bounded.
+func TestTA05_OpaqueFlood(t *testing.T) {
+	pairs()
+	synctest.Test(t, func(t *testing.T) {
+		p := newIDP()
+		s := setOf(t, p, withClient)
+		defer s.Close()
+		p.set(func() { p.opaque["ada's"] = good(object{"active": true, "exp": time.Now().Add(time.Hour).Unix()}) })
+		if why := judged(t, s, "ada's", "/mcp"); why != "" {
+			t.Fatal(why)
+		}
+		time.Sleep(askAgain + time.Second)
+		hold := make(chan struct{})
+		p.set(func() { p.hold = hold })
+		var strangers sync.WaitGroup
+		for i := range 2 * mostWaiting {
+			strangers.Go(func() {
+				if judged(t, s, fmt.Sprint("guess-", i), "/mcp") == "" {
+					t.Error("a guess lets somebody in")
+				}
+			})
+		}
+		synctest.Wait()
+		a := s.all[0].asks
+		if a.mu.Lock(); len(a.all) != mostWaiting {
+			t.Errorf("%d questions wait", len(a.all))
+		}
+		a.mu.Unlock()
+		p.set(func() { p.hold = nil }) // for requests that come now: those before stay with the issuer
+		began := time.Now()
+		if why := judged(t, s, "ada's", "/mcp"); why != "" || time.Since(began) > 0 {
+			t.Errorf("Ada is told %q after %s", why, time.Since(began))
+		}
+		strangers.Wait()
+	})
+}
+
 // TestRememberedIsBounded remembers more tokens than there is room for.
 func TestRememberedIsBounded(t *testing.T) {
 	m, s := remembered{all: map[sum]*bearer{}}, seats{all: map[string]*bearer{}}
@@ -200,7 +238,7 @@ func TestRememberedIsBounded(t *testing.T) {
 		b.who.Seat, b.who.Until = fmt.Sprint(i), b.until
 		m.put(sumOf(fmt.Sprint(i)), b)
 		s.put(b)
-		if m.get(sumOf(fmt.Sprint(i)), time.Now()) != b || s.get(b.who.Seat) != b {
+		if got, old := m.get(sumOf(fmt.Sprint(i)), time.Now()); got != b || old || s.get(b.who.Seat) != b {
 			t.Fatalf("the token %d isn't remembered", i)
 		}
 	}
