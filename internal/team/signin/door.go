@@ -2,7 +2,10 @@ package signin
 
 import (
 	"context"
+	"crypto/hmac"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -243,8 +246,16 @@ func (o *door) listen(ctx context.Context) []net.Listener {
 	return []net.Listener{four}
 }
 
-// ourHeader is what processes with the same store know each other by.
+// ourHeader is what processes with the same store know each other by. A request has a random question in it, and the
+// answer what only they make of it: another user of this machine, who can ask as well, must not learn to answer.
 const ourHeader = "Dragoman-Sign-In"
+
+// knows returns the answer to a question.
+func (o *door) knows(question string) string {
+	h := hmac.New(sha256.New, []byte(o.name))
+	_, _ = fmt.Fprint(h, o.port, " ", question) // never fails
+	return hex.EncodeToString(h.Sum(nil))
+}
 
 // ours reports whether a process with the same store listens.
 func (o *door) ours(ctx context.Context) bool {
@@ -254,6 +265,8 @@ func (o *door) ours(ctx context.Context) bool {
 	if err != nil {
 		return false
 	}
+	question := rand.Text()
+	req.Header.Set(ourHeader, question)
 	t := &http.Transport{DisableKeepAlives: true}
 	defer t.CloseIdleConnections()
 	resp, err := t.RoundTrip(req)
@@ -261,7 +274,7 @@ func (o *door) ours(ctx context.Context) bool {
 		return false
 	}
 	_ = resp.Body.Close()
-	return resp.Header.Get(ourHeader) == o.name
+	return hmac.Equal([]byte(resp.Header.Get(ourHeader)), []byte(o.knows(question)))
 }
 
 // serve answers browsers until ctx ends. Those that are there get their answer.
@@ -295,7 +308,9 @@ func (o *door) serve(ctx context.Context, list []net.Listener) {
 
 // ServeHTTP answers a browser that comes from an issuer.
 func (o *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set(ourHeader, o.name)
+	if question := r.Header.Get(ourHeader); question != "" {
+		w.Header().Set(ourHeader, o.knows(question))
+	}
 	host, port, err := net.SplitHostPort(r.Host)
 	switch {
 	// A page of another site whose name leads here sends its own name (DNS rebinding).

@@ -166,18 +166,28 @@ func TestTabsComeOneByOne(t *testing.T) {
 	}
 }
 
-// TestPortOfAnother lets another program take our port. A sign-in gets another port and another registration; with a
-// configured port, people are told.
+// TestPortOfAnother lets another program take our port, which says what we have said there, as the program of another
+// user of the machine can. A sign-in gets another port and another registration; with a configured port, people are told.
 func TestPortOfAnother(t *testing.T) {
 	t.Parallel()
 	to, p := newStrict(t), file(t)
 	r := newRig(t, p, to, Settings{}, nil)
-	r.signIn(t, to, r.s.Of(nil), "ada")
+	if _, err := r.s.begin(t.Context(), r.s.Of(nil), false); err != nil {
+		t.Fatal(err)
+	}
 	c, _, err := r.callback(t.Context(), r.safe.Load())
 	if err != nil {
 		t.Fatal(err)
 	}
 	at := fmt.Sprintf("127.0.0.1:%d", c.Port)
+	req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+at+"/", nil)
+	req.Header.Set(ourHeader, "a question")
+	said, err := http.DefaultClient.Do(req)
+	if err != nil || said.Header.Get(ourHeader) == "" || strings.Contains(fmt.Sprint(said.Header), c.Name) {
+		t.Fatalf("our page says %v, %v", said, err)
+	}
+	_ = said.Body.Close()
+	r.signIn(t, to, r.s.Of(nil), "ada")
 	l, err := net.Listen("tcp4", at)
 	for end := time.Now().Add(10 * time.Second); err != nil && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		l, err = net.Listen("tcp4", at) // until the door is closed
@@ -185,7 +195,9 @@ func TestPortOfAnother(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	other := httptest.NewUnstartedServer(http.NotFoundHandler())
+	other := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set(ourHeader, said.Header.Get(ourHeader))
+	}))
 	other.Listener = l
 	other.Start()
 	defer other.Close()
