@@ -9,6 +9,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/app/console"
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
+	"github.com/dragoman-mcp/dragoman/internal/team/access"
 	"github.com/dragoman-mcp/dragoman/internal/team/authserver"
 	"github.com/dragoman-mcp/dragoman/internal/team/signin"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
@@ -108,11 +109,8 @@ func (p *connectPage) connect(w http.ResponseWriter, r *http.Request) {
 
 // may reports whether somebody is who has called, or an operator, if that was a service.
 func (p *connectPage) may(who *identity.Principal, flow *signin.Waiting) bool {
-	return who.Subject == flow.Subject || strings.HasPrefix(flow.Subject, serviceSubject) && p.operates(who, flow.Project)
+	return who.Subject == flow.Subject || strings.HasPrefix(flow.Subject, access.KeySubject) && p.operates(who, flow.Project)
 }
-
-// serviceSubject begins the subjects of keys that act for no person.
-const serviceSubject = "k:"
 
 func (p *connectPage) ask(w http.ResponseWriter, r *http.Request, id string, who *identity.Principal, flow *signin.Waiting) {
 	page := &authserver.Page{

@@ -186,7 +186,7 @@ func (e *entry) keepUses(ctx context.Context) {
 // endedWithProject reports whether a key was revoked because its project was removed from the store: homes
 // brings that to its end.
 func endedWithProject(seat string, before, now *store.Snapshot, inFile func() []string) bool {
-	id, _ := strings.CutPrefix(seat, "k:")
+	id, _ := strings.CutPrefix(seat, access.KeySubject)
 	k, ok := before.Key(id)
 	if !ok {
 		return false

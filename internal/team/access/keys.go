@@ -47,11 +47,14 @@ type known struct {
 	use *use // nil for keys of NewKeys
 }
 
+// KeySubject begins the seats of keys, and the subjects of those that act for no person.
+const KeySubject = "k:"
+
 // NewKeys returns the keys of a list whose sums were made with mac.
 func NewKeys(mac MACKey, list []Key) *Keys {
 	k := &Keys{mac: mac, byID: make(map[ID]*known, len(list))}
 	for _, x := range list {
-		seat := "k:" + x.ID.String()
+		seat := KeySubject + x.ID.String()
 		who := identity.Principal{Subject: x.Owner, Seat: seat, Via: "key", Until: x.Until}
 		if x.Owner == "" {
 			who.Subject, who.Name = seat, x.Name
@@ -97,10 +100,10 @@ func (k *Keys) find(text string, now time.Time) *known {
 
 // Of returns the key with the seat of a principal, or nil if it isn't in force, or if who has no key.
 func (k *Keys) Of(who *identity.Principal) *Key {
-	if who == nil || who.Via != "key" || len(who.Seat) != len("k:")+idSize {
+	if who == nil || who.Via != "key" || len(who.Seat) != len(KeySubject)+idSize {
 		return nil
 	}
-	x := k.byID[ID([]byte(who.Seat[len("k:"):]))]
+	x := k.byID[ID([]byte(who.Seat[len(KeySubject):]))]
 	if x == nil || who.Seat != x.who.Seat {
 		return nil
 	}
