@@ -3,6 +3,7 @@ package signin
 import (
 	"context"
 	"maps"
+	"net/http"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -22,8 +23,7 @@ type Server struct {
 	settings               Settings
 	service                *service // nil if people sign in
 
-	// noIssuer is until when the server is believed to have no sign-in.
-	noIssuer atomic.Pointer[time.Time]
+	sign atomic.Pointer[sign] // nil until somebody has looked whether there is a sign-in
 
 	mu       sync.Mutex
 	accounts atomic.Pointer[map[string]*account] // by subject; replaced by a changed copy
@@ -185,7 +185,7 @@ func (s *Server) Refused(ctx context.Context, scope string, generation uint64, c
 	if s.service != nil {
 		return s.service.refused(ctx, generation, c)
 	}
-	if !asks && generation == 0 && !s.hasIssuer(ctx) {
+	if c.ResourceMetadata == "" && generation == 0 && !s.hasIssuer(ctx, asks) {
 		return false, nil // this server wants something else, such as a key in a header
 	}
 	if subject == "" {
@@ -254,26 +254,43 @@ func (s *Server) Needs(of store.SignIn) *Needed {
 	return &Needed{Server: s.name, Of: of, Shared: s.settings.shared()}
 }
 
-// hasIssuer reports whether there's a sign-in at all, at a server that refuses us and doesn't say why. If there's
-// none, it doesn't look again for a while.
-func (s *Server) hasIssuer(ctx context.Context) bool {
+// sign is whether a server that doesn't say where its metadata is has a sign-in, and until when we believe that.
+type sign struct {
+	has   bool
+	until time.Time
+}
+
+// signFor is how long we believe whether a server has a sign-in.
+const signFor = 5 * time.Minute
+
+// hasIssuer reports whether there's a sign-in at all, at a server that refuses us and doesn't say where its metadata is.
+// It doesn't look again for a while. asks says that the server wants a token: also a key may be one, so that is no proof.
+func (s *Server) hasIssuer(ctx context.Context, asks bool) bool {
 	if s.settings.Issuer != "" || s.settings.AuthorizationURL != "" {
 		return true
 	}
-	if until := s.noIssuer.Load(); until != nil && time.Now().Before(*until) {
-		return false
+	if x := s.sign.Load(); x != nil && time.Now().Before(x.until) {
+		return x.has
 	}
 	f, err := s.discover(ctx, oauth.Challenge{})
-	if err == nil && !f.issuer.Guessed {
-		return true
+	has := err == nil && !f.issuer.Guessed
+	if asks && !has {
+		has = err != nil || s.hasPage(ctx, f)
 	}
-	until := time.Now().Add(noIssuerFor)
-	s.noIssuer.Store(&until)
-	return false
+	s.sign.Store(&sign{has, time.Now().Add(signFor)})
+	return has
 }
 
-// noIssuerFor is how long a server without a sign-in is believed to have none.
-const noIssuerFor = 5 * time.Minute
+// hasPage reports whether something is at the address to which clients of 2025-03-26 send people (2025-03-26
+// Authorization, Fallbacks for Servers without Metadata Discovery).
+func (s *Server) hasPage(ctx context.Context, f found) bool {
+	req, err := http.NewRequest(http.MethodGet, f.issuer.Authorize, nil)
+	if err != nil {
+		return false
+	}
+	a, err := s.d.reach(f.near, s).Do(ctx, req)
+	return err != nil || a.Status != http.StatusNotFound
+}
 
 // account is what a process knows about one sign-in.
 type account struct {

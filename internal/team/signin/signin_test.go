@@ -101,14 +101,23 @@ func TestRemovedPersonIsSignedOut(t *testing.T) {
 }
 
 // TestPlainRefusal has a server that refuses us and knows no sign-in: whoever calls hears its refusal, and its well-known
-// addresses are asked once.
+// addresses are asked once. It may want a token, as our own does where only keys count.
 func TestPlainRefusal(t *testing.T) {
+	for _, challenge := range []string{"", `Bearer realm="keys"`} {
+		plainRefusal(t, challenge)
+	}
+}
+
+func plainRefusal(t *testing.T, challenge string) {
 	var asked atomic.Int32
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/mcp" {
 			asked.Add(1)
 			http.NotFound(w, r)
 			return
+		}
+		if challenge != "" {
+			w.Header().Set("WWW-Authenticate", challenge)
 		}
 		w.WriteHeader(http.StatusUnauthorized)
 	}))
@@ -121,11 +130,11 @@ func TestPlainRefusal(t *testing.T) {
 	}
 	for range 3 {
 		if status, err := call(t.Context(), s, "", web.URL+"/mcp"); status != 401 || err != nil {
-			t.Errorf("%d, %v", status, err)
+			t.Errorf("after %q: %d, %v", challenge, status, err)
 		}
 	}
 	if n := asked.Load(); n == 0 || n > 5 {
-		t.Errorf("%d requests for metadata", n)
+		t.Errorf("after %q: %d requests for metadata", challenge, n)
 	}
 }
 
