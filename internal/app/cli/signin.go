@@ -82,7 +82,7 @@ func (w *world) signIn(ctx context.Context, s *signin.Server, server string, of 
 	t := &terminal{status: w.status}
 	t.say(t.bold("Sign in to "+clean(server)+" at "+clean(f.Issuer())) + ":")
 	if tunnel := seat.Tunnel(f.Port()); tunnel != "" && !ways.device {
-		t.say("Your browser is on another machine. Run this there first, and leave it running:", "  "+tunnel)
+		t.say("If your browser is on another machine, run this there first, and leave it running:", "  "+tunnel)
 	}
 	if ways.device || !browser && f.HasDevice() {
 		if err := w.showCode(ctx, t, f); err != nil && ways.device {
@@ -155,10 +155,11 @@ func (w *world) readPasted(ctx context.Context, t *terminal, in io.Reader, f *si
 			continue
 		}
 		err = f.Paste(ctx, line)
+		if err == nil || f.Err() != nil {
+			return // signIn says how it has ended
+		}
 		var problem interface{ NextStep() string }
 		switch {
-		case err == nil:
-			return
 		case errors.As(err, &problem) && problem.NextStep() != "":
 			t.say("That didn't work: "+clean(err.Error())+".", "You can paste again: "+clean(problem.NextStep())+".")
 		default:

@@ -164,7 +164,8 @@ func (f *Flow) Wait(ctx context.Context) error {
 	}
 }
 
-// Paste finishes the flow with the address to which the issuer has sent a browser that can't reach this machine.
+// Paste finishes the flow with the address to which the issuer has sent a browser that can't reach this machine. If
+// the flow goes on after an error, another address may be pasted.
 func (f *Flow) Paste(ctx context.Context, text string) error {
 	q, err := oauth.ReadPasted(text)
 	if err != nil {
@@ -174,6 +175,11 @@ func (f *Flow) Paste(ctx context.Context, text string) error {
 		return &Problem{Says: "this address belongs to another sign-in", Next: "open the link of this one, and paste the address to which it leads", Err: oauth.ErrNotOurs}
 	}
 	if err := f.d.Finish(ctx, "", q); err != nil {
+		if !errors.Is(err, oauth.ErrNotOurs) {
+			heard, stop := context.WithTimeout(ctx, alive) // it has ended, which we hear through the store
+			defer stop()
+			_ = f.Wait(heard)
+		}
 		return err
 	}
 	return f.Wait(ctx)

@@ -66,6 +66,22 @@ func TestWays(t *testing.T) {
 	}
 }
 
+// TestPasteOfRefusal pastes the address of somebody who has refused: the sign-in is over, so nobody is told to paste again.
+func TestPasteOfRefusal(t *testing.T) {
+	to := newStrict(t)
+	r := newRig(t, file(t), to, Settings{}, nil)
+	f, err := r.s.begin(t.Context(), r.s.Of(nil), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Paste(t.Context(), "?code=x&state=other"); err == nil || f.Err() != nil {
+		t.Errorf("another address: %v; the sign-in: %v", err, f.Err())
+	}
+	if err := f.Paste(t.Context(), "?error=access_denied&state="+f.kept.State+"&iss="+f.kept.Issuer.Issuer); err == nil || f.Err() == nil {
+		t.Errorf("a refusal: %v; the sign-in: %v", err, f.Err())
+	}
+}
+
 // TestSettingsOfFlow changes the settings while a sign-in is under way, such as a wrong client id at which the issuer's
 // page ends. The next one who asks gets another link, and nobody else does.
 func TestSettingsOfFlow(t *testing.T) {

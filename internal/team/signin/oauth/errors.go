@@ -89,7 +89,13 @@ func (e *Error) Error() string {
 }
 
 // DescribeFailure implements failure.Source.
-func (e *Error) DescribeFailure(facts *failure.Facts) { describe(facts, e.Error(), "") }
+func (e *Error) DescribeFailure(facts *failure.Facts) {
+	next := ""
+	if e.Code == "access_denied" { // by the person, mostly (RFC 6749 §4.1.2.1)
+		next = "sign in again, and agree on the page that opens"
+	}
+	describe(facts, e.Error(), next)
+}
 
 func describe(facts *failure.Facts, says, next string) {
 	if facts.Class == "" {
