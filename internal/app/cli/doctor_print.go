@@ -112,7 +112,11 @@ func (c *doctorCommand) printVerdict(w *bufio.Writer, server config.Server, r *d
 	}
 	c.printWhy(w, v.Failure)
 	if v.SignIn {
-		_, _ = w.WriteString(wrap("Pass a token with --header 'Authorization: Bearer …' to test the rest.", "  ", c.columns()))
+		how := "pass"
+		if v.Failure != nil && v.Failure.Class == failure.NeedsSignIn {
+			how = "sign in with --sign-in, or pass"
+		}
+		_, _ = w.WriteString(wrap("To test the rest, "+how+" a token with --header 'Authorization: Bearer …'.", "  ", c.columns()))
 	}
 }
 

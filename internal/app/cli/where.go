@@ -55,11 +55,11 @@ type commandLine struct {
 const maxCommandLine = 300
 
 // with returns the command line with one more flag, to paste into a shell. The caller quotes flag
-// if needed. with returns "" if flag is "", or if the new command line is too long or has
-// credentials.
+// if needed. with returns "" if flag is "", if the new command line is too long or has
+// credentials, or for login, which has no flags of a server.
 func (l commandLine) with(flag string) string {
 	at := slices.Index(l.args, l.name)
-	if flag == "" || at < 0 {
+	if flag == "" || at < 0 || l.name == "login" {
 		return ""
 	}
 	all := []string{"dragoman"}

@@ -20,6 +20,10 @@ func TestCommandLineWithFlag(t *testing.T) {
 		{"--env A=VALUE", []string{"list", "--", string(long)}, ""},
 		{"--env A=VALUE", []string{"list", "--header", "Authorization: Bearer 0123456789abcdef0123", "http://h"}, ""},
 	} {
+		// The command login has no flags of a server.
+		if got := (commandLine{"login", append([]string{"login"}, tt.args...)}).with(tt.flag); got != "" {
+			t.Errorf("login proposes %s", got)
+		}
 		if got := (commandLine{"list", tt.args}).with(tt.flag); got != tt.want {
 			t.Errorf("%q with %s: %s, want %s", tt.args, tt.flag, got, tt.want)
 		}
