@@ -379,7 +379,7 @@ func (c *signInCommand) logout(cmd *cobra.Command, args []string) error {
 	case err != nil:
 		return signalOr(ctx, houseError(err))
 	case !there:
-		return withHint(fmt.Errorf("nobody is signed in to %s there", s.Name), "run `dragoman signins`, which lists who is signed in")
+		return withHint(fmt.Errorf("nobody is signed in to %s", s.Name), "run `dragoman signins`, which lists who is signed in")
 	case c.asJSON:
 		return c.printJSON(map[string]any{"url": of.Server, "server": s.Name, "revoked": revoked}, "  ")
 	}
