@@ -12,12 +12,13 @@ NESTED   := test bench packaging
 FUZZTIME ?= 10s
 COUNT    ?= 6
 CALLS    ?= 1000000
+SOAK     ?= 10m
 ATTACK   ?= 60
 BENCH    ?= .
 TARGETS  := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
 .DEFAULT_GOAL := check
-.PHONY: check help build vet test lint race-short soak same-ids attack fuzz bench bench-diff bench-compare bench-access bench-pages conformance peers sweep clients clients-check issuers browser dashboard remote wine cross tidy release release-try release-check clean matrix matrix-check bin/matrix.md screenshots examples
+.PHONY: check help build vet test lint race-short soak soak-signin same-ids attack fuzz bench bench-diff bench-compare bench-access bench-pages conformance peers sweep clients clients-check issuers browser dashboard remote wine cross tidy release release-try release-check clean matrix matrix-check bin/matrix.md screenshots examples
 
 check: build vet lint race-short ## check a change: build, vet, lint, short race tests
 
@@ -56,6 +57,9 @@ race-short:
 
 soak: ## 5,000 sessions of both eras that come, idle, call and go for an hour; ARGS=-time 10m
 	cd bench && go run . soak $(ARGS)
+
+soak-signin: ## three processes that share a sign-in, with 48 clients and tokens of a tenth of SOAK=10m, at most a minute
+	DRAGOMAN_SOAK_SIGNIN=$(SOAK) go test -count=1 -timeout 0 -v -run 'TestSoakSignIn' ./internal/app/cli
 
 same-ids: ## 64 clients with the same ids on one process, CALLS=1000000 times (test X05)
 	DRAGOMAN_SOAK_CALLS=$(CALLS) go test -count=1 -timeout 30m -v -run 'TestX05_TM08_AllTheSameIDs' ./internal/app/daemon
