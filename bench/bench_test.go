@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -212,8 +213,8 @@ func TestCompareAgainst(t *testing.T) {
 	}
 }
 
-// TestCompareServe checks that the paths "console" and "recording" are compared with the path
-// "serve", and that each comparison has a target.
+// TestCompareServe checks that the paths of "dragoman serve" are compared with the right ones, and that each comparison
+// has a target.
 func TestCompareServe(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -221,16 +222,17 @@ func TestCompareServe(t *testing.T) {
 	}
 	var out bytes.Buffer
 	err = compareTo(t.Context(), []string{"-dragoman", self, "-time", "10ms", "-rounds", "3", "-clients", "2",
-		"-sizes", "1024", "-cells", "MM,LL", "-paths", "serve,console,recording", "-only", "load", "-json"}, &out)
+		"-sizes", "1024", "-cells", "MM,LL", "-paths", "serve,console,recording,header,signedin", "-only", "load", "-json"}, &out)
 	var r report.Report
 	if err != nil || json.Unmarshal(out.Bytes(), &r) != nil {
 		t.Fatalf("%v\n%s", err, out.String())
 	}
-	if len(r.Load) != 6 || len(r.Versus) != 4 || len(r.Targets) != 4 {
+	if len(r.Load) != 10 || len(r.Versus) != 6 || len(r.Targets) != 6 {
 		t.Fatalf("%d rows, %d comparisons, %d targets", len(r.Load), len(r.Versus), len(r.Targets))
 	}
 	for i, v := range r.Versus {
-		if v.To.Path != report.Serve || v.To.Client != v.Client || v.Pairs != 3 || v.CPU == nil || v.CPU.Median <= 0 {
+		to := map[string]string{report.SignedIn: report.Header}
+		if v.To.Path != cmp.Or(to[v.Path], report.Serve) || v.To.Client != v.Client || v.Pairs != 3 || v.CPU == nil || v.CPU.Median <= 0 {
 			t.Errorf("%+v", v)
 		}
 		if x := r.Targets[i]; x.Cell != v.Cell() || !strings.Contains(x.Promise, v.Name()) {

@@ -16,28 +16,36 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/team/vault"
 )
 
-// configureHouse is configure with a store that has n API keys. key is one of them.
-func (s *stage) configureHouse(servers, settings string, n int) (env []string, file, key string, err error) {
-	env, file, err = s.configure(servers, settings+"  database: house.db\n")
-	if err != nil {
-		return nil, "", "", err
+// house is the store of a "dragoman serve", with n API keys.
+type house struct {
+	env    []string
+	file   string
+	safe   *store.Safe
+	owners []string // the subjects that the keys act for
+	keys   []string
+}
+
+// configureHouse is configure with a store that has n API keys, each of somebody else. The caller must close the store.
+func (s *stage) configureHouse(servers, settings string, n int) (h house, err error) {
+	if h.env, h.file, err = s.configure(servers, settings+"  database: house.db\n"); err != nil {
+		return h, err
 	}
-	folder, ctx := filepath.Dir(file), context.Background()
+	folder, ctx := filepath.Dir(h.file), context.Background()
 	db, err := store.Open(ctx, store.Options{Database: filepath.Join(folder, "house.db")})
 	if err != nil {
-		return nil, "", "", err
+		return h, err
 	}
-	defer func() { _ = db.Close() }()
+	h.safe = store.NewSafe(db, vault.New(vault.Options{File: filepath.Join(folder, "vault.key")}))
 	wishes := make([]access.Wish, n)
 	for i := range wishes {
-		wishes[i] = access.Wish{Name: fmt.Sprint("key ", i), Project: "default", Role: identity.Caller}
+		h.owners = append(h.owners, fmt.Sprint("owner ", i))
+		wishes[i] = access.Wish{Name: fmt.Sprint("key ", i), Owner: h.owners[i], Project: "default", Role: identity.Caller}
 	}
-	desk := access.NewDesk(store.NewSafe(db, vault.New(vault.Options{File: filepath.Join(folder, "vault.key")})))
-	texts, _, err := desk.MakeAll(ctx, "local", wishes)
+	h.keys, _, err = access.NewDesk(h.safe).MakeAll(ctx, "local", wishes)
 	if err != nil {
-		return nil, "", "", err
+		return h, errors.Join(err, db.Close())
 	}
-	return env, file, texts[n/2], nil
+	return h, nil
 }
 
 // houses is how many pairs of processes have their idle memory compared.
@@ -60,9 +68,13 @@ func (s *stage) measureHouse(ctx context.Context, r *report.Report) error {
 }
 
 func (s *stage) compareHouses(ctx context.Context) (*report.House, error) {
-	envWith, fileWith, _, err := s.configureHouse("  "+served+": {command: 'true'}\n", "", 1)
-	envWithout, fileWithout, err2 := s.configure("  "+served+": {command: 'true'}\n", "")
-	if err := errors.Join(err, err2); err != nil {
+	h, err := s.configureHouse("  "+served+": {command: 'true'}\n", "", 1)
+	if err != nil {
+		return nil, err
+	}
+	envWith, fileWith := h.env, h.file
+	envWithout, fileWithout, err := s.configure("  "+served+": {command: 'true'}\n", "")
+	if err := errors.Join(err, h.safe.Store().Close()); err != nil {
 		return nil, err
 	}
 	var with, without, more, memory, own []float64
@@ -96,9 +108,9 @@ func (s *stage) compareHouses(ctx context.Context) (*report.House, error) {
 		}
 		memory, own = append(memory, float64(a.memory-b.memory)), append(own, float64(a.own-b.own))
 	}
-	h := &report.House{With: report.Summarize(with), Without: report.Summarize(without), More: report.Summarize(more), Memory: report.Summarize(memory), Own: report.Summarize(own)}
-	h.More.Low, h.More.High = report.Middle(more)
-	return h, ctx.Err()
+	all := &report.House{With: report.Summarize(with), Without: report.Summarize(without), More: report.Summarize(more), Memory: report.Summarize(memory), Own: report.Summarize(own)}
+	all.More.Low, all.More.High = report.Middle(more)
+	return all, ctx.Err()
 }
 
 // startServe starts "dragoman serve", and returns when it listens. stop is never nil.

@@ -29,6 +29,7 @@ type stage struct {
 	// contestant has failed, its err is set and fit omits it.
 	contestants []*contestant
 	failures    []string
+	issuer      *issuer // nil until somebody signs in
 }
 
 // contestant is one configuration to measure: a path from a client of one era to an upstream
@@ -41,7 +42,7 @@ type contestant struct {
 	pipe             *load.Pipe    // the clients' connection if they are on stdio, otherwise nil
 	crowd            *load.Crowd
 	guests           []*load.Client // the idle sessions of Crowded
-	key              string         // the API key that its clients send, or ""
+	keys             []string       // the API keys that its clients send, each another one; nil for none
 	samples          map[setting][]sample
 	base             *contestant // the same contestant with the binary from -against, or nil
 	plain            *contestant // the contestant that plainOf says, or nil
@@ -142,6 +143,7 @@ func (s *stage) plainOf(c *contestant) *contestant {
 	path := map[string]string{
 		report.Events: report.HTTP, report.Crowded: report.HTTP, report.Many: report.Few,
 		report.Console: report.Serve, report.Recording: report.Serve, report.Keys: report.Serve, report.Keyring: report.Keys,
+		report.SignedIn: report.Header,
 	}[c.Path]
 	switch {
 	case path != "":
@@ -200,7 +202,7 @@ func (s *stage) enter(ctx context.Context, c *contestant) error {
 		return err
 	}
 	switch c.Path {
-	case report.Serve, report.Console, report.Recording, report.Keys, report.Keyring:
+	case report.Serve, report.Console, report.Recording, report.Keys, report.Keyring, report.Header, report.SignedIn:
 		c.addr += "/s/" + served + "/mcp" // the endpoint of one server, where tool names have no prefix
 	}
 	if err := s.firstList(c); err != nil {
@@ -224,7 +226,9 @@ func (c *contestant) dial(number int) *load.Client {
 		return c.pipe.Dial(c.client, number)
 	}
 	client := load.Dial(c.addr, c.client, number)
-	client.Key = c.key
+	if len(c.keys) > 0 {
+		client.Key = c.keys[number%len(c.keys)]
+	}
 	if c.Path == report.Few || c.Path == report.Many {
 		client.Tool = served + "__echo"
 	}
@@ -268,7 +272,11 @@ func (s *stage) arguments(c *contestant) (env []string, arguments func(addr stri
 	case report.Stdio:
 		return nil, run(append([]string{"--"}, s.child(c.upstream)...)...), nil
 	}
-	return s.serve(c, url+"/mcp")
+	path := "/mcp"
+	if c.Path == report.Header || c.Path == report.SignedIn {
+		path = "/closed"
+	}
+	return s.serve(c, url+path)
 }
 
 // served is the name of the upstream in the configuration of "dragoman serve".
@@ -282,12 +290,12 @@ func (s *stage) serve(c *contestant, url string) (env []string, arguments func(a
 		settings = "  record: memory\n"
 	}
 	var file string
-	servers := "  " + served + ": {url: '" + url + "'}\n"
+	servers := fmt.Sprintf("  %s: {url: '%s'%s}\n", served, url, map[string]string{report.Header: ", headers: {Authorization: Bearer access-000}"}[c.Path])
 	for i := range map[string]int{report.Few: 10, report.Many: 200, report.Keyring: 200}[c.Path] - 1 {
 		servers += fmt.Sprintf("  %c%d: {url: '%s'}\n", 'a'+i%26, i, url)
 	}
-	if n := map[string]int{report.Keys: 1, report.Keyring: 10_000}[c.Path]; n > 0 {
-		env, file, c.key, err = s.configureHouse(servers, settings+"  access: {loopback: keys}\n", n)
+	if n := map[string]int{report.Keys: 1, report.Keyring: 10_000, report.Header: people, report.SignedIn: people}[c.Path]; n > 0 {
+		env, file, c.keys, err = s.inhabited(c, url, servers, settings+"  access: {loopback: keys}\n", n)
 	} else {
 		env, file, err = s.configure(servers, settings)
 	}
@@ -357,6 +365,9 @@ func (s *stage) strike() {
 	}
 	for _, p := range slices.Backward(s.processes) { // stop each process between client and upstream before the upstream
 		p.Stop()
+	}
+	if s.issuer != nil {
+		s.issuer.close()
 	}
 	if s.dir != "" {
 		_ = os.RemoveAll(s.dir)

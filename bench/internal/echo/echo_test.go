@@ -142,6 +142,28 @@ func TestHTTP(t *testing.T) {
 	}
 }
 
+// TestClosed checks that /closed is only for those who have a token.
+func TestClosed(t *testing.T) {
+	url := strings.TrimSuffix(start(t, words.Modern), "mcp") + "closed"
+	for token, want := range map[string]int{"": 401, "Bearer x": 200} {
+		req, err := http.NewRequest("POST", url, strings.NewReader(call1(words.Modern, "5", "hi")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if token != "" {
+			req.Header.Set("Authorization", token)
+		}
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _ = res.Body.Close(); res.StatusCode != want {
+			t.Errorf("with the token %q: %d, want %d", token, res.StatusCode, want)
+		}
+	}
+	http.DefaultClient.CloseIdleConnections()
+}
+
 func TestEvents(t *testing.T) {
 	url := strings.TrimSuffix(start(t, words.Modern), "mcp") + "events"
 	for say, want := range map[string]string{

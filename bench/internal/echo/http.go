@@ -16,7 +16,7 @@ import (
 const sessionPrefix = "bench-"
 
 // HTTP is the echo server over Streamable HTTP, at the path /mcp. At /events, it sends results as
-// event streams.
+// event streams. At /closed, it answers only requests with a token, which may be any.
 type HTTP struct {
 	Era      words.Era
 	sessions atomic.Uint64
@@ -59,7 +59,10 @@ func (s *HTTP) handle(c *fasthttp.RequestCtx) {
 
 // answer returns the answer to a request, and the id of the new session, or "" if it creates none.
 func (s *HTTP) answer(c *fasthttp.RequestCtx) (answer, string) {
-	if path := string(c.Path()); path != "/mcp" && path != "/events" {
+	switch path := string(c.Path()); {
+	case path == "/closed" && len(c.Request.Header.Peek("Authorization")) == 0:
+		return answer{status: 401}, ""
+	case path != "/mcp" && path != "/events" && path != "/closed":
 		return answer{status: 404}, ""
 	}
 	if !c.IsPost() {

@@ -113,6 +113,11 @@ const (
 	// Serve, and the results of Keyring with those of Keys.
 	Keys    = "keys"    // one key
 	Keyring = "keyring" // 10,000 keys, and 200 servers
+
+	// In these paths, clients of Serve have the keys of several people. The results of SignedIn are compared
+	// with those of Header.
+	Header   = "header"   // the configuration has a token for all
+	SignedIn = "signedin" // everybody has signed in at the server
 )
 
 // Who identifies a contestant: one configuration that is measured.
@@ -134,6 +139,7 @@ func (w Who) Name() string {
 		Crowded: "http, idle sessions", Few: "serve, 10 servers", Many: "serve, 200 servers",
 		Serve: "serve, no console", Console: "serve, recording off", Recording: "serve, record: memory",
 		Keys: "serve, keys on", Keyring: "serve, 10,000 keys, 200 servers",
+		Header: "serve, a token for all", SignedIn: "serve, a token for each",
 	}[w.Path], w.Path)
 }
 
