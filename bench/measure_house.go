@@ -59,6 +59,9 @@ func (s *stage) measureHouse(ctx context.Context, r *report.Report) error {
 	}
 	say("house: %d starts, and the memory of %d pairs", s.starts, houses)
 	h, err := s.compareHouses(ctx)
+	if err == nil {
+		h.Person, err = s.memoryOfPeople(ctx)
+	}
 	if err != nil {
 		s.fail("serve with a store", err)
 		return ctx.Err()

@@ -9,7 +9,10 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/bench/internal/load"
+	"github.com/dragoman-mcp/dragoman/bench/internal/proc"
 	"github.com/dragoman-mcp/dragoman/bench/internal/report"
+	"github.com/dragoman-mcp/dragoman/bench/internal/words"
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/team/egress"
 	"github.com/dragoman-mcp/dragoman/internal/team/signin"
@@ -20,6 +23,54 @@ import (
 // people is how many people use the servers of Header and SignedIn. The sixteen clients of a comparison have a key
 // each.
 const people = 16
+
+// The people whose memory is measured, and those who come before them, so that what "dragoman serve" allocates only once
+// isn't counted.
+const crowd, firstPeople = 1000, 600
+
+// memoryOfPeople returns how many bytes "dragoman serve" needs for each person who has listed the tools of a server at
+// which nobody signs in.
+func (s *stage) memoryOfPeople(ctx context.Context) (bytes float64, err error) {
+	say("house: %d people", firstPeople+crowd)
+	h, err := s.configureHouse("  "+served+": {url: 'http://"+s.upstreams[words.Modern]+"/mcp'}\n", "  record: off\n  access: {loopback: keys}\n", firstPeople+crowd)
+	if err != nil {
+		return 0, err
+	}
+	if err := h.safe.Store().Close(); err != nil {
+		return 0, err
+	}
+	p, addr, err := s.launch(append(h.env, idleEnv...), s.dragoman, func(addr string) []string {
+		return []string{"serve", "-c", h.file, "--no-console", "--listen", addr}
+	})
+	if p != nil {
+		defer p.Stop()
+	}
+	if err != nil {
+		return 0, err
+	}
+	look := func(from, to int) (own int64, err error) {
+		for i, key := range h.keys[from:to] {
+			c := load.Dial(addr, words.Modern, i)
+			c.Tool, c.Key = served+"__echo", key
+			err := c.List()
+			c.Close()
+			if err != nil {
+				return 0, p.Explain(err)
+			}
+		}
+		if !pause(ctx, s.settle) {
+			return 0, ctx.Err()
+		}
+		_, own, err = proc.Resident(p.PID())
+		return own, err
+	}
+	before, err := look(0, firstPeople)
+	if err != nil {
+		return 0, err
+	}
+	after, err := look(firstPeople, len(h.keys))
+	return float64(after-before) / crowd, err
+}
 
 // inhabited configures a "dragoman serve" with n API keys, and returns those that clients send. url is the server's.
 func (s *stage) inhabited(c *contestant, url, servers, settings string, n int) (env []string, file string, keys []string, err error) {

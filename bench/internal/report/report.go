@@ -199,11 +199,12 @@ type Start struct {
 
 // House holds what an existing store costs "dragoman serve", compared with none.
 type House struct {
-	With    Spread `json:"ms"`             // the time from the start of the process until it listens
-	Without Spread `json:"without_ms"`     // the same without a store
-	More    Spread `json:"more_ms"`        // the difference between two starts that follow each other
-	Memory  Spread `json:"more_bytes"`     // the difference in resident memory when nothing happens
-	Own     Spread `json:"more_own_bytes"` // the same without the content of files, which is mostly the program itself
+	With    Spread  `json:"ms"`             // the time from the start of the process until it listens
+	Without Spread  `json:"without_ms"`     // the same without a store
+	More    Spread  `json:"more_ms"`        // the difference between two starts that follow each other
+	Memory  Spread  `json:"more_bytes"`     // the difference in resident memory when nothing happens
+	Own     Spread  `json:"more_own_bytes"` // the same without the content of files, which is mostly the program itself
+	Person  float64 `json:"person_bytes"`   // the memory of somebody with a key who has listed the tools
 }
 
 // Idle holds the memory that one idle session needs.

@@ -43,6 +43,7 @@ const (
 
 	houseTarget       = 5 // ms
 	houseMemoryTarget = 2e6
+	personTarget      = 2048
 )
 
 // Judge sets Targets from the measured values. It omits targets that have no measured value.
@@ -66,6 +67,7 @@ func (r *Report) Judge() {
 		r.add(Target{Promise: "start of serve, with a store minus without", Value: h.More.Median, Limit: houseTarget, Unit: " ms"}, &h.More)
 		r.add(Target{Promise: "idle memory of serve, with a store minus without", Value: h.Memory.Median / 1e6, Limit: houseMemoryTarget / 1e6, Unit: " MB"}, nil)
 		r.add(Target{Promise: "the same without the pages of the program's file", Value: h.Own.Median / 1e6, Limit: houseMemoryTarget / 1e6, Unit: " MB"}, nil)
+		r.add(Target{Promise: "memory of each of 1,000 people without a token of their own", Value: h.Person / 1024, Limit: personTarget / 1024, Unit: " KiB"}, nil)
 	}
 	for _, s := range r.Starts {
 		if s.Ratio != nil {
