@@ -212,6 +212,27 @@ func (c *Client) Near(ctx context.Context, server string) (Nearness, error) {
 	return t.met, nil
 }
 
+// Nearest returns how near a URL of ours is, for whoever looks from elsewhere: if its name has several addresses, the
+// nearest counts. Nothing is asked there, and nothing is proved.
+func (c *Client) Nearest(ctx context.Context, ours string) (Nearness, error) {
+	u, err := url.Parse(ours)
+	if err != nil {
+		return Loopback, errors.New("the URL cannot be parsed")
+	}
+	ctx, stop := context.WithTimeout(ctx, defaultTime)
+	defer stop()
+	all, err := (&trip{Caller: c.From(Loopback, Bounds{}), url: u}).addresses(ctx)
+	nearest := Public
+	for _, a := range all {
+		n, ok := Of(a)
+		if !ok {
+			n = Loopback
+		}
+		nearest = max(nearest, n)
+	}
+	return nearest, err
+}
+
 // ownName reports whether a host is an address, or a name of this machine. Nobody else decides where
 // these lead to (RFC 6761 §6.3).
 func ownName(host string) bool {

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/dragoman-mcp/dragoman/internal/base/secret"
 	"github.com/dragoman-mcp/dragoman/internal/team/egress"
 	"github.com/dragoman-mcp/dragoman/internal/team/signin/oauth"
 	"github.com/dragoman-mcp/dragoman/internal/team/store"
@@ -120,7 +119,13 @@ func (s *Server) identify(ctx context.Context, safe *store.Safe, f found, redire
 	if err != nil {
 		return oauth.Client{}, err
 	}
-	means, err := oauth.Choose(f.issuer, pre, s.settings.ClientMetadataURL, redirect)
+	var documented oauth.Client
+	if pre == nil {
+		if documented, err = s.documented(ctx, safe, f, redirect); err != nil {
+			return oauth.Client{}, err
+		}
+	}
+	means, err := oauth.Choose(f.issuer, pre, documented.ID, redirect)
 	if err != nil {
 		return oauth.Client{}, err
 	}
@@ -128,8 +133,7 @@ func (s *Server) identify(ctx context.Context, safe *store.Safe, f found, redire
 	case oauth.Preregistered:
 		return *pre, nil
 	case oauth.Document:
-		c := oauth.Client{ID: s.settings.ClientMetadataURL, Method: oauth.MethodNone, Redirect: redirect, How: oauth.Document}
-		return c, s.settings.sign(&c)
+		return documented, nil
 	}
 	return s.registered(ctx, safe, f, s.apart(f.issuer, redirect))
 }
@@ -150,7 +154,7 @@ func (s *Server) apart(is *oauth.Issuer, redirect string) string {
 	if is.SaysIss || s.settings.Callback != "" {
 		return redirect
 	}
-	return redirect + "/" + flowID(is.Issuer)[:12]
+	return redirect + "/" + flowID(is.Issuer)[:32]
 }
 
 // registered returns the client that we have registered before, or registers one.
@@ -170,7 +174,7 @@ func (s *Server) registered(ctx context.Context, safe *store.Safe, f found, redi
 	c.Issuer = f.issuer.Issuer
 	fresh := store.Registration{Issuer: f.issuer.Issuer, Redirect: redirect, Client: c.ID, Until: c.Until}
 	kept := false
-	err = safe.Keep(ctx, s.d.me, &fresh, pack(keepClient(c, secret.Text{})), func(x *store.Tx, sealed []byte) (err error) {
+	err = safe.Keep(ctx, s.d.me, &fresh, pack(keepClient(c)), func(x *store.Tx, sealed []byte) (err error) {
 		fresh.Sealed = sealed
 		kept, err = x.SetRegistration(fresh, row.Client)
 		return err

@@ -390,7 +390,7 @@ func (f *Flow) discover(ctx context.Context, safe *store.Safe) error {
 	}
 	f.kept = keptFlow{
 		State: r.State, Verifier: r.Verifier.Reveal(), Redirect: r.Redirect, Resource: r.Resource, Scopes: r.Scopes, Params: r.Params,
-		Link: link, Client: keepClient(client, s.settings.PrivateKey), Issuer: *found.issuer, Near: found.near,
+		Link: link, Client: keepClient(client), Issuer: *found.issuer, Near: found.near,
 	}
 	if p != nil {
 		f.kept.Proof = p.Secret().Reveal()

@@ -17,6 +17,9 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
 )
 
 // strict is an MCP server at /mcp with the issuer that protects it. It forgives nothing: a code and a refresh token are
@@ -38,14 +41,17 @@ type strict struct {
 	asked    []string // the scopes of each authorization
 	offers   []string
 	device   bool
-	clients  map[string][]string // redirect URIs
+	read     func(id string) []byte // fetches the document of a client
+	methods  []string               // of authentication; nil means none alone
+	clients  map[string][]string    // redirect URIs
 	codes    map[string]*grant
 	access   map[string]*grant
 	refresh  map[string]*grant
 	devices  map[string]*grant
 	tabs     []string
-	counts   map[string]int // by what happened
-	forgiven int            // calls of /mcp that were let in
+	keys     map[string]string // where the keys of a client are, by its id
+	counts   map[string]int    // by what happened
+	forgiven int               // calls of /mcp that were let in
 }
 
 // grant is a consent, and what came of it.
@@ -66,7 +72,7 @@ func (g *grant) root() *grant {
 func newStrict(t *testing.T) *strict {
 	s := &strict{
 		now: time.Now, life: time.Hour, clients: map[string][]string{}, codes: map[string]*grant{}, access: map[string]*grant{},
-		refresh: map[string]*grant{}, devices: map[string]*grant{}, counts: map[string]int{},
+		refresh: map[string]*grant{}, devices: map[string]*grant{}, counts: map[string]int{}, keys: map[string]string{},
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/mcp", s.mcp)
@@ -78,7 +84,8 @@ func newStrict(t *testing.T) *strict {
 		m := map[string]any{
 			"issuer": s.URL, "authorization_endpoint": s.URL + "/authorize", "token_endpoint": s.URL + "/token", "registration_endpoint": s.URL + "/register",
 			"revocation_endpoint": s.URL + "/revoke", "code_challenge_methods_supported": []string{"S256"}, "response_types_supported": []string{"code"},
-			"token_endpoint_auth_methods_supported": []string{"none"}, "authorization_response_iss_parameter_supported": !s.silent,
+			"token_endpoint_auth_methods_supported": append([]string{"none"}, s.methods...), "authorization_response_iss_parameter_supported": !s.silent,
+			"client_id_metadata_document_supported": s.read != nil,
 		}
 		if s.device {
 			m["device_authorization_endpoint"] = s.URL + "/device"
@@ -180,6 +187,9 @@ func (s *strict) authorize(w http.ResponseWriter, r *http.Request) {
 	if !s.silent {
 		back.Set("iss", s.URL)
 	}
+	if s.read != nil && strings.HasPrefix(q.Get("client_id"), "https:") {
+		s.learn(q.Get("client_id"))
+	}
 	switch {
 	case !slices.Contains(s.clients[q.Get("client_id")], q.Get("redirect_uri")):
 		http.Error(w, "unknown client or redirect", 400)
@@ -197,6 +207,45 @@ func (s *strict) authorize(w http.ResponseWriter, r *http.Request) {
 		back.Set("code", code)
 	}
 	http.Redirect(w, r, q.Get("redirect_uri")+"?"+back.Encode(), http.StatusFound)
+}
+
+// learn reads the document of a client. The caller holds s.mu.
+func (s *strict) learn(id string) {
+	var m struct {
+		ID        string   `json:"client_id"`
+		Redirects []string `json:"redirect_uris"`
+		Method    string   `json:"token_endpoint_auth_method"`
+		Keys      string   `json:"jwks_uri"`
+	}
+	if json.Unmarshal(s.read(id), &m) != nil || m.ID != id {
+		return
+	}
+	s.counts["document "+m.Method]++
+	s.clients[id] = m.Redirects
+	if m.Method == "private_key_jwt" {
+		s.keys[id] = m.Keys
+	}
+}
+
+// client returns who sends a request: whoever the form names, or has signed the assertion in it (RFC 7523 §3). It returns ""
+// if that isn't proved. The caller holds s.mu.
+func (s *strict) client(r *http.Request) string {
+	text := r.FormValue("client_assertion")
+	if id := r.FormValue("client_id"); text == "" && s.keys[id] == "" {
+		return id
+	}
+	var said, proved jwt.Claims
+	var set jose.JSONWebKeySet
+	token, err := jwt.ParseSigned(text, []jose.SignatureAlgorithm{jose.ES256})
+	if err != nil || token.UnsafeClaimsWithoutVerification(&said) != nil || json.Unmarshal(s.read(s.keys[said.Subject]), &set) != nil {
+		return ""
+	}
+	want := jwt.Expected{Issuer: said.Subject, AnyAudience: jwt.Audience{s.URL}, Time: s.now()}
+	if token.Claims(&set, &proved) != nil || proved.Validate(want) != nil || proved.Subject != said.Subject {
+		return ""
+	}
+	s.counts["proof"]++
+	return proved.Subject
 }
 
 func (s *strict) startDevice(w http.ResponseWriter, r *http.Request) {
@@ -237,12 +286,13 @@ func (s *strict) token(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	if _, known := s.clients[r.FormValue("client_id")]; !known {
+	client := s.client(r)
+	if _, known := s.clients[client]; !known {
 		refuse(w, 401, "invalid_client")
 		return
 	}
 	switch {
-	case g == nil || g.root().revoked || g.client != r.FormValue("client_id") || kind != "refresh_token" && !s.now().Before(g.until):
+	case g == nil || g.root().revoked || g.client != client || kind != "refresh_token" && !s.now().Before(g.until):
 	case g.used:
 		g.root().revoked = true // a replay
 	case r.FormValue("resource") != g.resource:

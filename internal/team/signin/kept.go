@@ -22,7 +22,7 @@ type keptClient struct {
 	Until                        time.Time
 	How                          oauth.Means
 	Issuer                       string
-	Key                          string // the configured private key
+	Key                          string // the private key: the configured one, or that of our documents
 }
 
 type keptCredential struct {
@@ -47,8 +47,12 @@ type keptFlow struct {
 	Near                                egress.Nearness
 }
 
-func keepClient(c oauth.Client, key secret.Text) keptClient {
-	return keptClient{ID: c.ID, Secret: c.Secret.Reveal(), Method: c.Method, Redirect: c.Redirect, Until: c.Until, How: c.How, Issuer: c.Issuer, Key: key.Reveal()}
+func keepClient(c oauth.Client) keptClient {
+	k := keptClient{ID: c.ID, Secret: c.Secret.Reveal(), Method: c.Method, Redirect: c.Redirect, Until: c.Until, How: c.How, Issuer: c.Issuer}
+	if c.Key != nil {
+		k.Key = c.Key.Secret().Reveal()
+	}
+	return k
 }
 
 func (k *keptClient) client() (c oauth.Client, err error) {

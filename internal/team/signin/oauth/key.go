@@ -4,7 +4,9 @@ import (
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/x509"
+	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
 	"errors"
@@ -18,8 +20,28 @@ import (
 
 // Key is a private key that signs assertions: ECDSA on P-256, so ES256.
 type Key struct {
+	text   secret.Text
 	jwk    jose.JSONWebKey
 	signer jose.Signer
+}
+
+// NewKey makes a new key. Its id is its thumbprint (RFC 7638).
+func NewKey() (*Key, error) {
+	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	jwk := jose.JSONWebKey{Key: k}
+	sum, err := thumbprint(jwk)
+	if err != nil {
+		return nil, err
+	}
+	jwk.KeyID = base64.RawURLEncoding.EncodeToString(sum)
+	text, err := jwk.MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return ParseKey(secret.New(string(text)))
 }
 
 var errKey = errors.New("it is not a private key of the kind ES256 (ECDSA on P-256), in PEM or as a JWK")
@@ -48,8 +70,11 @@ func ParseKey(text secret.Text) (*Key, error) {
 	if err != nil {
 		return nil, errKey
 	}
-	return &Key{jwk: jose.JSONWebKey{Key: k, KeyID: jwk.KeyID}, signer: signer}, nil
+	return &Key{text: text, jwk: jose.JSONWebKey{Key: k, KeyID: jwk.KeyID}, signer: signer}, nil
 }
+
+// Secret returns the text of the key, for ParseKey.
+func (k *Key) Secret() secret.Text { return k.text }
 
 // Public returns the public half as a JWK set, for a document of ours.
 func (k *Key) Public() []byte {
