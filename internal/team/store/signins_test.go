@@ -302,8 +302,7 @@ func TestRegistrationsAreBounded(t *testing.T) {
 		}
 		write(register("https://good.example"))
 		write(func(x *Tx) error {
-			_, err := x.SetCredential(Credential{SignIn: SignIn{"default", "https://s.example/mcp", "p:ada"}, Issuer: "https://good.example", Client: "me", Sealed: []byte("secret")})
-			return err
+			return x.SetCredential(Credential{SignIn: SignIn{"default", "https://s.example/mcp", "p:ada"}, Issuer: "https://good.example", Client: "me", Sealed: []byte("secret")})
 		})
 		write(register("https://old.example"))
 		write(func(x *Tx) error {
