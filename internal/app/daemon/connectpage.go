@@ -48,6 +48,11 @@ func (p *connectPage) routes(mux *http.ServeMux) {
 		mux.HandleFunc(callbackPath, p.callback)
 		mux.HandleFunc(callbackPath+"/", p.callback)
 	}
+	if p.desk.HasDocuments() {
+		for _, path := range signin.DocumentPaths {
+			mux.HandleFunc(path, p.document)
+		}
+	}
 }
 
 // paths returns the beginnings of the paths that people open.
@@ -159,7 +164,28 @@ func (p *connectPage) callback(w http.ResponseWriter, r *http.Request) {
 		p.say(w, r, http.StatusForbidden, "This page belongs to no sign-in of this browser", "Start again with the link that your client shows.")
 	default:
 		p.cookies.Set(w, r, boundCookie+id, "")
-		signin.ShowPage(w, p.desk.Finish(r.Context(), r.URL.Path, q))
+		signin.ShowPage(w, p.desk.Finish(r.Context(), p.below+r.URL.Path, q))
+	}
+}
+
+// document answers the issuers that read who we are. All get the same, whatever else they send.
+func (p *connectPage) document(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		httpdoor.RefuseMethod(w, "GET, HEAD")
+		return
+	}
+	text, err := p.desk.Document(r.Context(), r.URL.Path)
+	switch {
+	case err != nil:
+		p.log.Warn("the sign-ins could not be read", "cause", err.Error())
+		http.Error(w, "Dragoman can't use its database.", http.StatusServiceUnavailable)
+	case text == nil:
+		httpdoor.NotFound(w, r)
+	default:
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Cache-Control", "max-age=3600")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		_, _ = w.Write(text)
 	}
 }
 

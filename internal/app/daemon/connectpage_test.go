@@ -3,13 +3,21 @@
 package daemon
 
 import (
+	"cmp"
+	"context"
 	"io"
+	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
+	"github.com/dragoman-mcp/dragoman/internal/team/egress"
+	"github.com/dragoman-mcp/dragoman/internal/team/signin"
+	"github.com/dragoman-mcp/dragoman/internal/team/store"
 	"github.com/dragoman-mcp/dragoman/internal/workbench/fake"
 )
 
@@ -182,6 +190,81 @@ func TestNoConnectWithoutNeed(t *testing.T) {
 		x.ada.types(issuer + path).says("This link is no longer good")
 		if x.ada.page.status != http.StatusNotFound {
 			t.Errorf("%s: %d", path, x.ada.page.status)
+		}
+	}
+}
+
+// TestTA06_ClientDocuments asks a serve that has a public URL, and one that has none, for the documents by which issuers know
+// us, in all ways and with all credentials: everybody gets the same, and there's no challenge.
+func TestTA06_ClientDocuments(t *testing.T) {
+	t.Parallel()
+	id := strings.Repeat("0a", 16)
+	x := serveOwn(t)
+	private := serve(t, snapshot())
+	here, gone := []string{"/oauth/client.json", "/oauth/client/" + id + ".json"}, []string{
+		"/oauth/keyed-client.json", "/oauth/keyed-client/" + id + ".json", "/oauth/jwks.json", // nobody has used the key
+		"/oauth/", "/oauth/client", "/oauth/client/", "/oauth/client/x.json", "/oauth/client/" + id, "/oauth/client.json/", "/.well-known/jwks.json",
+	}
+	for _, path := range append(here, gone...) {
+		exists := slices.Contains(here, path)
+		var first string
+		for _, credential := range [][]string{nil, {"Authorization", "Bearer wrong"}, {"X-API-Key", "wrong"}, {"Cookie", "__Host-dragoman_console=wrong"}} {
+			got := x.do(t.Context(), "GET", path, nil, append([]string{"Host", publicName}, credential...)...)
+			first = cmp.Or(first, got.body)
+			if exists != (got.status == 200) || !exists && got.status != 404 || got.header.Get("WWW-Authenticate") != "" || got.body != first {
+				t.Errorf("%s with %q: %d %s", path, credential, got.status, got.body)
+			}
+			if exists && (!strings.Contains(got.body, `"client_id":"`+issuer+path+`"`) || got.header.Get("Content-Type") != "application/json" || got.header.Get("Set-Cookie") != "") {
+				t.Errorf("%s: %v %s", path, got.header, got.body)
+			}
+		}
+		if got := private.do(t.Context(), "GET", path, nil); got.status != 404 {
+			t.Errorf("without a public URL, %s: %d", path, got.status)
+		}
+		if got := x.do(t.Context(), "GET", path, nil, "Host", "other.example"); got.status != 403 {
+			t.Errorf("at another name, %s: %d", path, got.status)
+		}
+	}
+	for _, method := range []string{"POST", "DELETE", "PUT", "OPTIONS"} {
+		if got := x.do(t.Context(), method, here[0], nil, "Host", publicName); got.status != 405 || got.header.Get("Allow") != "GET, HEAD" {
+			t.Errorf("%s: %d %v", method, got.status, got.header)
+		}
+	}
+}
+
+// TestCallbackBelowAPath ends a sign-in at a public URL with a path, which the proxy removes or leaves.
+func TestCallbackBelowAPath(t *testing.T) {
+	t.Parallel()
+	for _, removes := range []bool{true, false} {
+		const public = "https://dragoman.example/tools"
+		_, c := secured(t, "ok")
+		safe := safeAt(t, t.TempDir()+"/dragoman.db")
+		desk := signin.New(signin.Options{Open: func(context.Context) (*store.Safe, error) { return safe, nil }, Known: true, Egress: egress.New(egress.Options{}), Public: public})
+		t.Cleanup(desk.Close)
+		s, err := desk.Server("default", "gh", c.URL, signin.Settings{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := s.Begin(t.Context(), store.SignIn{Project: "default", Server: s.Of(nil).Server, Subject: "p:ada"}, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		page := &connectPage{desk: desk, public: public, log: slog.New(slog.DiscardHandler), cross: http.NewCrossOriginProtection()}
+		mux := http.NewServeMux()
+		page.routes(mux)
+		back, err := url.Parse(atIssuer(t, f.Link()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if removes {
+			back.Path = strings.TrimPrefix(back.Path, "/tools")
+		}
+		r := httptest.NewRequestWithContext(t.Context(), "GET", back.String(), nil)
+		r.AddCookie(&http.Cookie{Name: "__Host-" + boundCookie + f.ID(), Value: "1"})
+		w := httptest.NewRecorder()
+		underPrefix("/tools", mux).ServeHTTP(w, r)
+		if w.Code != 200 || !strings.Contains(w.Body.String(), "You are signed in") {
+			t.Errorf("%s: %d %s", back.Path, w.Code, w.Body)
 		}
 	}
 }

@@ -22,6 +22,9 @@ const (
 	callbackPath = "/oauth/callback"
 )
 
+// DocumentPaths are the patterns of the paths at which Desk.Document may have something, for a http.ServeMux.
+var DocumentPaths = []string{clientPath + ".json", clientPath + "/{issuer}", keyedPath + ".json", keyedPath + "/{issuer}", keysPath}
+
 var documentPaths = regexp.MustCompile(`^(/oauth/client|/oauth/keyed-client)(/[0-9a-f]{32})?\.json$`)
 
 // clientDocument is what we publish about ourselves (2026-07-28 §Client Registration, "Client ID Metadata Documents").
