@@ -404,7 +404,7 @@ func (f *Flow) follow(safe *store.Safe) error {
 	d := f.d
 	port, name := portOf(f.kept.Redirect), ""
 	switch {
-	case f.kept.Redirect == d.public():
+	case d.o.Public != "" && strings.HasPrefix(f.kept.Redirect, d.public()):
 		port = 0 // the process that is behind it listens there, even on this machine
 	case port != 0:
 		c, _, err := d.callback(d.ctx, safe)

@@ -227,10 +227,13 @@ func TestPortOfAnother(t *testing.T) {
 	if !strings.Contains(says, fmt.Sprint(c.Port)) || !strings.Contains(next, "callback") {
 		t.Errorf("people are told %q, %q", says, next)
 	}
-	// The process whose public URL it is listens there itself.
-	public := newRig(t, file(t), to, Settings{}, func(o *Options) { o.Public = other.URL })
-	if f, err := public.s.begin(t.Context(), public.s.Of(nil), false); err != nil || f.kept.Redirect != other.URL+"/oauth/callback" {
-		t.Errorf("with a public URL on this machine: %v", err)
+	// The process whose public URL it is listens there itself, also at what an issuer has for itself.
+	for _, silent := range []bool{false, true} {
+		to.silent = silent
+		public := newRig(t, file(t), to, Settings{}, func(o *Options) { o.Public = other.URL })
+		if f, err := public.s.begin(t.Context(), public.s.Of(nil), false); err != nil || !strings.HasPrefix(f.kept.Redirect, other.URL+"/oauth/callback") {
+			t.Errorf("with a public URL on this machine: %v", err)
+		}
 	}
 }
 
