@@ -142,7 +142,13 @@ func (p *connectPage) enter(w http.ResponseWriter, r *http.Request, id string) {
 		"This browser is not signed in to Dragoman. Open the link of your invitation in it, within 10 minutes, and this sign-in goes on. If your link was used, ask an admin for another one.",
 	}}
 	if p.public == "" {
-		page.Texts = []string{"This browser has no session of the console. Run this command in a terminal, as the user who started Dragoman, and this sign-in goes on."}
+		// We can't lead to the console's name, where the browser may have a session: nobody else may learn it, since
+		// cookies reach programs at all ports of a name. Browsers that can't open that name have a password instead.
+		w.Header().Set("WWW-Authenticate", `Basic realm="Dragoman console", charset="UTF-8"`)
+		page.Texts = []string{
+			"This browser has no session of the console here. Run this command in a terminal, as the user who started Dragoman, and this sign-in goes on.",
+			"If your client's key is a person's, it's `dragoman people link NAME` instead. Open the link that it prints in this browser.",
+		}
 		page.Command = p.command(r)
 	}
 	console.ShowSignIn(w, r, http.StatusUnauthorized, page)

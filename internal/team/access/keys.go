@@ -48,7 +48,7 @@ type known struct {
 }
 
 // KeySubject begins the seats of keys, and the subjects of those that act for no person.
-const KeySubject = "k:"
+const KeySubject = store.KeySubject
 
 // NewKeys returns the keys of a list whose sums were made with mac.
 func NewKeys(mac MACKey, list []Key) *Keys {

@@ -68,13 +68,15 @@ func TestSignIn(t *testing.T) {
 	})
 }
 
-// TestRemovedPersonIsSignedOut removes a project with its credentials: a serve has the tokens revoked.
+// TestRemovedPersonIsSignedOut removes a person, and revokes the key of a service: a serve has their tokens revoked.
 func TestRemovedPersonIsSignedOut(t *testing.T) {
 	to, p := newStrict(t), file(t)
 	r := newRig(t, p, to, Settings{}, func(o *Options) { o.Known, o.Alone = true, false })
 	of := store.SignIn{Project: "default", Server: r.s.id, Subject: store.PersonSubject + "ada"}
 	r.signIn(t, to, of, "ada")
 	r.signIn(t, to, store.SignIn{Project: "default", Server: r.s.id, Subject: store.PersonSubject + "bob"}, "bob")
+	service := store.SignIn{Project: "default", Server: r.s.id, Subject: store.KeySubject + "nightly"}
+	r.signIn(t, to, service, "robot")
 	other := newRig(t, p, to, Settings{}, nil) // another process
 	if _, err := other.open(t.Context()); err != nil {
 		t.Fatal(err)
@@ -83,19 +85,28 @@ func TestRemovedPersonIsSignedOut(t *testing.T) {
 		if _, err := x.AddPerson("ada", "Ada", []byte("x")); err != nil {
 			return err
 		}
-		_, err := x.RemovePerson("ada")
+		if _, err := x.RemovePerson("ada"); err != nil {
+			return err
+		}
+		if err := x.AddKey(store.Key{ID: "nightly", Name: "nightly", Project: "default", Sum: []byte("x")}); err != nil {
+			return err
+		}
+		_, err := x.RevokeKey("nightly")
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(10 * time.Second); to.counted("revoke refresh_token") == 0 && time.Now().Before(end); {
+	for end := time.Now().Add(10 * time.Second); to.counted("revoke refresh_token") < 2 && time.Now().Before(end); {
 		time.Sleep(10 * time.Millisecond)
 	}
 	if status, err := r.call(t.Context(), store.PersonSubject+"ada"); status == 200 || needed(t, err).Of != of {
 		t.Errorf("somebody who was removed: %d, %v", status, err)
 	}
-	if status, err := r.call(t.Context(), store.PersonSubject+"bob"); status != 200 || err != nil || to.counted("revoke refresh_token") != 1 {
+	if r.Has(service) {
+		t.Error("a service whose key was revoked is signed in")
+	}
+	if status, err := r.call(t.Context(), store.PersonSubject+"bob"); status != 200 || err != nil || to.counted("revoke refresh_token") != 2 {
 		t.Errorf("the other one: %d, %v; %v", status, err, to.counts)
 	}
 }

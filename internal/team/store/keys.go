@@ -79,13 +79,19 @@ func (t *Tx) RotateKey(id string, change func(*Key) error) (bool, error) {
 	return true, t.did("rotated", keyKind, x.Project+"/"+id)
 }
 
-// RevokeKey removes a key, and reports whether there was one.
+// KeySubject is what the subject of a key begins with that acts for no person; the key's id follows.
+const KeySubject = "k:"
+
+// RevokeKey removes a key, signs it out if it acts for no person, and reports whether there was one.
 func (t *Tx) RevokeKey(id string) (bool, error) {
 	project, err := t.projectOfKey(id)
 	if project == "" || err != nil {
 		return false, err
 	}
 	if err := t.t.Exec("DELETE FROM keys WHERE id = ?", id); err != nil {
+		return false, err
+	}
+	if err := t.removeCredentials("subject", KeySubject+id); err != nil {
 		return false, err
 	}
 	return true, t.did("revoked", keyKind, project+"/"+id)
