@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
+	"github.com/dragoman-mcp/dragoman/internal/team/access"
 	"github.com/dragoman-mcp/dragoman/internal/team/egress"
 	"github.com/dragoman-mcp/dragoman/internal/team/signin"
 	"github.com/dragoman-mcp/dragoman/internal/team/store"
@@ -152,6 +153,47 @@ func TestTA33_OnlyTheCallerCanUseTheirLink(t *testing.T) {
 	}
 	if n := x.gh.Counts(); n["authorize"] != 2 || n["authorization_code"] != 2 || n["register"] != 1 {
 		t.Errorf("the issuer counts %v", n)
+	}
+}
+
+// TestConnectOnLoopback signs a person and a service in where clients need keys and there's no public URL. The link leads to
+// an address of this machine, where a browser has no session, and says how to get to the console's name, which neither the
+// client nor that page may learn: cookies ignore ports, so whoever knows the name could get the session.
+func TestConnectOnLoopback(t *testing.T) {
+	t.Parallel()
+	_, gh := secured(t, "ok")
+	database := t.TempDir() + "/dragoman.db"
+	var link func() string
+	r := serve(t, snapshot(), func(o *ServeOptions) {
+		c := *o.Config
+		c.Servers, c.Access.LoopbackKeys = append(c.Servers, gh), true
+		o.Config, o.Database, o.Console = &c, database, func(c Console) { link = c.Link }
+	})
+	desk := deskAt(t, database)
+	ada := invites(t, rosterAt(t, desk), "ada", identity.Caller)
+	for name, owner := range map[string]string{"a service": "", "a person": store.PersonSubject + ada.id} {
+		key, _ := makeKey(t, desk, access.Wish{Name: name, Owner: owner, Project: "default", Role: identity.Caller})
+		c, b := &guest{relier: &relier{r: r, access: strings.TrimPrefix(key[1], "Bearer ")}}, newSurfer(r)
+		soon(t, name+" is let in", func() bool { return r.modern("/mcp", "1", "tools/list", "", "", key...).status == 200 })
+		to := linkIn(t, c.calls(false))
+		b.opens(to).says("Sign in first", "dragoman console --open", "dragoman people link NAME")
+		if b.page.status != 401 || strings.Contains(to+b.page.body, ".localhost") || !strings.HasPrefix(b.page.header.Get("WWW-Authenticate"), "Basic ") {
+			t.Errorf("%s: %s: %d %v %s", name, to, b.page.status, b.page.header, b.page.body)
+		}
+		if owner == "" {
+			b.types(link())
+		} else {
+			b.types(r.base + "/console/invitation?token=" + ada.token)
+			b.goes("POST", "/console/invitation", url.Values{"token": {ada.token}}, "same-origin")
+		}
+		b.says("Sign in to", "Go on")
+		b.presses("allow")
+		if err := visit(t.Context(), b.away); err != nil {
+			t.Fatal(err)
+		}
+		if got := c.calls(true); !strings.Contains(got, " by ") {
+			t.Errorf("%s: the call goes on with %s", name, got)
+		}
 	}
 }
 
