@@ -242,7 +242,8 @@ func (a *OAuth) clientOf(id string) *oauthClient {
 // goesTo reports whether a redirect URI belongs to the client. On loopback the port may differ (RFC 8252 §7.3).
 func (c *oauthClient) goesTo(redirect string) bool {
 	if strings.HasPrefix(c.id, "https://") {
-		return loopback(redirect) // a document isn't fetched, so any program on this machine may be its client
+		// A document isn't fetched, so its client may be any program on this machine, or the document's own origin.
+		return loopback(redirect) || sameOrigin(c.id, redirect)
 	}
 	return slices.ContainsFunc(c.redirects, func(u string) bool {
 		return u == redirect || loopback(u) && loopback(redirect) && withoutPort(u) == withoutPort(redirect)
@@ -252,6 +253,12 @@ func (c *oauthClient) goesTo(redirect string) bool {
 func loopback(u string) bool {
 	p, err := url.Parse(u)
 	return err == nil && p.Scheme == "http" && local(p.Hostname())
+}
+
+func sameOrigin(a, b string) bool {
+	x, err1 := url.Parse(a)
+	y, err2 := url.Parse(b)
+	return err1 == nil && err2 == nil && x.Scheme == y.Scheme && x.Host == y.Host
 }
 
 func withoutPort(u string) string {

@@ -359,3 +359,20 @@ func TestOAuthEnds(t *testing.T) {
 		t.Errorf("counts: %v", n)
 	}
 }
+
+// TestOAuthDocuments checks to which addresses the URL of a document, as a client, may lead browsers.
+func TestOAuthDocuments(t *testing.T) {
+	v := visit(t, "ok", "documents=yes")
+	for redirect, want := range map[string]int{
+		"http://127.0.0.1:9/callback": 200, "https://app.example/oauth/callback": 200,
+		"https://app.example:8443/oauth/callback": 400, "http://app.example/oauth/callback": 400, "https://other.example/oauth/callback": 400,
+	} {
+		q := url.Values{
+			"client_id": {"https://app.example/oauth/client.json"}, "redirect_uri": {redirect}, "response_type": {"code"}, "state": {"s"},
+			"code_challenge": {strings.Repeat("x", 43)}, "code_challenge_method": {"S256"}, "resource": {v.base + v.a.Path()},
+		}
+		if status, body, _ := v.send(http.MethodGet, "/authorize?"+q.Encode(), "", "", ""); status != want {
+			t.Errorf("%s: %d %s", redirect, status, body)
+		}
+	}
+}
