@@ -318,6 +318,14 @@ func TestTA27_NobodyGainsByTheNameOfAServer(t *testing.T) {
 			t.Errorf("%s at %v: %s, %v, want %s", c.url, c.addresses, got, err, c.want)
 		}
 	}
+	for host, want := range map[string]Nearness{"public.example": Public, "private.example": Private, "mixed.example": Loopback, "meta.example": Loopback, "nat64.example": Loopback, "[fd00::1]": Private} {
+		if got, err := w.client().Nearest(t.Context(), "https://"+host+"/x"); got != want || err != nil {
+			t.Errorf("of ours, %s is %v: %v", host, got, err)
+		}
+	}
+	if _, err := w.client().Nearest(t.Context(), "https://none.example/"); err == nil {
+		t.Error("an unknown name of ours has a place")
+	}
 	if _, err := w.client().Near(t.Context(), "https://none.example/"); err == nil {
 		t.Error("a name without addresses was near")
 	}
