@@ -16,6 +16,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/team/access"
+	"github.com/dragoman-mcp/dragoman/internal/team/authserver"
 	"github.com/dragoman-mcp/dragoman/internal/team/egress"
 	"github.com/dragoman-mcp/dragoman/internal/team/signin"
 	"github.com/dragoman-mcp/dragoman/internal/team/store"
@@ -291,7 +292,7 @@ func TestCallbackBelowAPath(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		page := &connectPage{desk: desk, public: public, log: slog.New(slog.DiscardHandler), cross: http.NewCrossOriginProtection()}
+		page := &connectPage{desk: desk, public: public, below: "/tools", cookies: authserver.Cookies{PublicURL: public}, log: slog.New(slog.DiscardHandler), cross: http.NewCrossOriginProtection()}
 		mux := http.NewServeMux()
 		page.routes(mux)
 		back, err := url.Parse(atIssuer(t, f.Link()))

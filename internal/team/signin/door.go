@@ -137,7 +137,7 @@ func (d *Desk) redirect(ctx context.Context, safe *store.Safe, configured string
 }
 
 // public returns the address to which issuers send the browsers of a team.
-func (d *Desk) public() string { return d.o.Public + "/oauth/callback" }
+func (d *Desk) public() string { return d.o.Public + callbackPath }
 
 // ownHosts are the names of this machine that browsers know.
 var ownHosts = []string{"127.0.0.1", "localhost", "::1"}
