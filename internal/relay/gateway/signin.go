@@ -261,8 +261,11 @@ type signIn struct {
 
 // signedRun runs a route. If somebody has to sign in first, it asks them, and runs the route again.
 func (x runner) signedRun(ctx context.Context, r *route, k mcp.Caller) (reply *mcp.Reply, err error) {
-	for range 2 {
+	for i := range 2 {
 		if reply, err = x.runOrSignIn(ctx, r, k); x.signer.needed(err) == nil || r.server == nil {
+			if i == 0 && r.server != nil && r.answered(stepSignIn) != nil {
+				x.signer.signed(r.server, r.Client) // the person was done before the client's retry came
+			}
 			return reply, err
 		}
 		if reply, err = x.askSignIn(ctx, r, k); reply != nil || err != nil {

@@ -243,6 +243,32 @@ func TestCallWaitsForTheModernPerson(t *testing.T) {
 	}
 }
 
+// TestDoneBeforeTheRetry signs a person in before the retry of their modern client comes. The call goes on at once, and
+// who waits for it still hears of the sign-in, once.
+func TestDoneBeforeTheRetry(t *testing.T) {
+	f := &mcp.ClientInfo{Revision: mcp.R20260728, Capabilities: []byte(opensLinks)}
+	for _, finish := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			p, heard := &porter{}, 0
+			_, g := guardedBy(p)
+			defer g.Bridge.Close()
+			g.SignIn.Signed = func(string, string) { heard++ }
+			first, _ := ask(t, g, f, &recordingCaller{}, mcp.MethodCallTool, `{"name":"t"}`)
+			_, state, _ := strings.Cut(first, `"requestState":`)
+			state, _, _ = strings.Cut(state, `}`)
+			if finish {
+				p.finish()
+			} else {
+				time.AfterFunc(time.Second, p.finish)
+			}
+			got, _ := ask(t, g, f, &recordingCaller{}, mcp.MethodCallTool, `{"name":"t","requestState":`+state+`,"inputResponses":{"user_sign_in":{"action":"accept"}}}`)
+			if !strings.Contains(got, `"ran":1`) || heard != 1 {
+				t.Errorf("done before the retry: %t: they heard of the sign-in %d times; the client got %s", finish, heard, got)
+			}
+		})
+	}
+}
+
 // TestFiveCallsAskOnce lets five calls of clients of each era need a sign-in at once.
 func TestFiveCallsAskOnce(t *testing.T) {
 	for _, r := range []mcp.Revision{mcp.R20251125, mcp.R20260728} {
