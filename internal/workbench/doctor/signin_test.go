@@ -107,9 +107,8 @@ func TestSignInOfOthers(t *testing.T) {
 		"no iss, and no promise": {map[string]string{prm: good, as: "200 " + strings.Replace(doc, "true", "false", 1) + "}", "/r": `201 {"client_id":"a"}`, "/a": "302 " + callbackURI + "?error=x"}, []string{IssUnpromised}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var base string
 			r := examineAt(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				base = "http://" + r.Host
+				base := "http://" + r.Host
 				page, ok := c.pages[r.URL.Path]
 				if !ok {
 					page, ok = c.pages[""]
