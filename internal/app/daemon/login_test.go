@@ -201,8 +201,6 @@ func TestTA13_LoginCSRF(t *testing.T) {
 	victim = newVisitor(r)
 	own = victim.begin()
 	refused("the code of another with our state and cookie", victim, with(own, func(q url.Values) { q.Set("code", theirs.Query().Get("code")) }))
-	victim = newVisitor(r)
-	own = victim.begin()
 	for what, change := range map[string]func(url.Values){
 		"another issuer": func(q url.Values) { q.Set("iss", "https://evil.example") }, "no issuer": func(q url.Values) { q.Del("iss") },
 		"two codes": func(q url.Values) { q.Add("code", "x") }, "an error": func(q url.Values) { q.Del("code"); q.Set("error", "access_denied") },

@@ -27,31 +27,30 @@ import (
 type strict struct {
 	*httptest.Server
 
-	mu       sync.Mutex
-	now      func() time.Time
-	life     time.Duration                    // of a token
-	slow     time.Duration                    // before the token endpoint answers
-	broken   func(w http.ResponseWriter) bool // answers in place of the token endpoint
-	silent   bool                             // doesn't say who it is in answers
-	deny     bool
-	issuer   string   // another issuer that protects /mcp
-	server   string   // another server that this issuer protects
-	needs    string   // a scope that /mcp needs
-	grants   string   // the scopes that it grants, whatever was asked for
-	asked    []string // the scopes of each authorization
-	offers   []string
-	device   bool
-	read     func(id string) []byte // fetches the document of a client
-	methods  []string               // of authentication; nil means none alone
-	clients  map[string][]string    // redirect URIs
-	codes    map[string]*grant
-	access   map[string]*grant
-	refresh  map[string]*grant
-	devices  map[string]*grant
-	tabs     []string
-	keys     map[string]string // where the keys of a client are, by its id
-	counts   map[string]int    // by what happened
-	forgiven int               // calls of /mcp that were let in
+	mu      sync.Mutex
+	now     func() time.Time
+	life    time.Duration                    // of a token
+	slow    time.Duration                    // before the token endpoint answers
+	broken  func(w http.ResponseWriter) bool // answers in place of the token endpoint
+	silent  bool                             // doesn't say who it is in answers
+	deny    bool
+	issuer  string   // another issuer that protects /mcp
+	server  string   // another server that this issuer protects
+	needs   string   // a scope that /mcp needs
+	grants  string   // the scopes that it grants, whatever was asked for
+	asked   []string // the scopes of each authorization
+	offers  []string
+	device  bool
+	read    func(id string) []byte // fetches the document of a client
+	methods []string               // of authentication; nil means none alone
+	clients map[string][]string    // redirect URIs
+	codes   map[string]*grant
+	access  map[string]*grant
+	refresh map[string]*grant
+	devices map[string]*grant
+	tabs    []string
+	keys    map[string]string // where the keys of a client are, by its id
+	counts  map[string]int    // by what happened
 }
 
 // grant is a consent, and what came of it.

@@ -167,8 +167,7 @@ func TestTA32ReadsAgain(t *testing.T) {
 	of := other.s.Of(nil)
 	other.signIn(t, to, of, "ada")
 	once := sync.OnceFunc(func() { other.signIn(t, to, of, "ada") })
-	var r *rig
-	r = newRig(t, p, to, Settings{}, func(o *Options) {
+	r := newRig(t, p, to, Settings{}, func(o *Options) {
 		o.Known = true
 		o.step = func(name string) {
 			if name == "before refresh" {

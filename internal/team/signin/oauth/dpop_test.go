@@ -26,7 +26,7 @@ func TestProof(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		signed, err := jose.ParseSigned(proof, []jose.SignatureAlgorithm{jose.ES256})
+		signed, err := jose.ParseSignedCompact(proof, []jose.SignatureAlgorithm{jose.ES256})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -56,7 +56,7 @@ func TestProof(t *testing.T) {
 func TestNonces(t *testing.T) {
 	nonce := func(h http.Header) any {
 		proof := h.Get("DPoP")
-		signed, err := jose.ParseSigned(proof, []jose.SignatureAlgorithm{jose.ES256})
+		signed, err := jose.ParseSignedCompact(proof, []jose.SignatureAlgorithm{jose.ES256})
 		if err != nil {
 			t.Fatal(err)
 		}

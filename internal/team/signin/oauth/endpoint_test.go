@@ -409,7 +409,7 @@ func TestDevice(t *testing.T) {
 // verify checks a signature with go-jose, as an issuer would, and returns the claims.
 func verify(t *testing.T, text string, key any, typ string) (claims map[string]any) {
 	t.Helper()
-	signed, err := jose.ParseSigned(text, []jose.SignatureAlgorithm{jose.ES256})
+	signed, err := jose.ParseSignedCompact(text, []jose.SignatureAlgorithm{jose.ES256})
 	if err != nil {
 		t.Fatal(err)
 	}
