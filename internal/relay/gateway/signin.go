@@ -100,15 +100,6 @@ const (
 	maxGreeted   = 1 << 14
 )
 
-// needURLErrors names the clients that declare URL elicitation, but don't answer questions while a call runs.
-// They get a link as the error that there is for it. So far we know none.
-var needURLErrors = map[string]bool{}
-
-func nameOfClient(f *mcp.ClientInfo) string {
-	name, _ := jsonrpc.ValueOf(f.Info).Get("name").Text()
-	return name
-}
-
 // stepSignIn is the name of the question in a requestState; see policy.Ask.
 const stepSignIn = "sign_in"
 
@@ -337,8 +328,6 @@ func (x runner) askSignIn(ctx context.Context, r *route, k mcp.Caller) (*mcp.Rep
 		return s.tell()
 	case bridge.MayDefer(r.Call):
 		return s.deferred(ctx, last)
-	case needURLErrors[nameOfClient(r.Client)] && r.Client.Revision.Can(mcp.ElicitationIDs):
-		return mcp.Fail(s.urlError()), nil
 	}
 	return s.live(ctx)
 }
@@ -497,16 +486,6 @@ func (s *signIn) tell() (*mcp.Reply, error) {
 	e := signInError(s.route.Server, nil)
 	e.Message, e.Data = text, data
 	return nil, e
-}
-
-// urlError returns the error for clients that don't answer questions while a call runs (2025-11-25
-// §Elicitation, "URL Elicitation Required Error").
-func (s *signIn) urlError() error {
-	q := s.question(rand.Text())
-	data := jsonrpc.AppendQuote([]byte(`{"elicitations":[{"mode":"url","elicitationId":`), q.ID)
-	data = jsonrpc.AppendQuote(append(data, `,"url":`...), q.URL)
-	data = append(jsonrpc.AppendQuote(append(data, `,"message":`...), q.Message), "}]}"...)
-	return &jsonrpc.Error{Code: mcp.CodeURLElicitationRequired, Message: s.route.Server + " needs you to sign in", Data: data}
 }
 
 func declinedText(server string) string {

@@ -334,9 +334,6 @@ func (operatorOnly) DescribeFailure(f *failure.Facts) {
 
 // TestAnswersWithoutAQuestion checks what clients get that can't be asked, or when nobody can be.
 func TestAnswersWithoutAQuestion(t *testing.T) {
-	needURLErrors["deaf"] = true
-	defer delete(needURLErrors, "deaf")
-	deaf := &mcp.ClientInfo{Revision: mcp.R20251125, Capabilities: []byte(opensLinks), Info: []byte(`{"name":"deaf","version":"1"}`), Conversation: 1}
 	forms := &mcp.ClientInfo{Revision: mcp.R20251125, Capabilities: []byte(`{"elicitation":{}}`), Conversation: 1}
 	modern := &mcp.ClientInfo{Revision: mcp.R20260728, Capabilities: []byte(`{"elicitation":{"form":{}}}`)}
 	for _, tt := range []struct {
@@ -345,7 +342,6 @@ func TestAnswersWithoutAQuestion(t *testing.T) {
 		refuse, wrong  error
 		want           []string
 	}{
-		{deaf, mcp.MethodCallTool, `{"name":"t"}`, nil, nil, []string{"-32042", `"elicitationId":"`, `"url":"https://i.example/1"`}},
 		{forms, mcp.MethodCallTool, `{"name":"t"}`, nil, nil, []string{`"isError":true`, `"` + mcp.KeySignIn + `":{"server":"u","link":"https://i.example/1","expires":"`}},
 		{modern, mcp.MethodCallTool, `{"name":"t"}`, nil, nil, []string{`"isError":true`, "https://i.example/1 within 10 minutes, then call again."}},
 		{forms, mcp.MethodCallTool, `{"name":"t","task":{}}`, nil, nil, []string{"-32603", `"link":"https://i.example/1"`}},
@@ -356,7 +352,6 @@ func TestAnswersWithoutAQuestion(t *testing.T) {
 		{modern, mcp.MethodListTools, `{}`, nil, nil, []string{`{"tools":[{"name":"sign_in"`}},
 		{modern, mcp.MethodCallTool, `{"name":"t"}`, operatorOnly{}, nil, []string{`"isError":true`, "an operator must sign in; ask one"}},
 		{modern, mcp.MethodReadResource, `{"uri":"a:b"}`, operatorOnly{}, nil, []string{"-32603", "an operator must sign in; ask one"}},
-		{deaf, mcp.MethodCallTool, `{"name":"t"}`, nil, operatorOnly{}, []string{`"isError":true`, "an operator must sign in; ask one"}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			p := &porter{refuse: tt.refuse, wrong: tt.wrong}
