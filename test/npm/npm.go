@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// Many machines have an older Node than today's packages need. test/conformance and test/clients install
-// the same version in the same place.
+// Many machines have an older Node than today's packages need. test/conformance installs the same version
+// in the same place.
 const (
 	nodeAtLeast = 24
 	nodeVersion = "24.21.0"
