@@ -266,8 +266,9 @@ func (c *conversation) initialized() (wrong string) {
 }
 
 // cancelRequest cancels a running request. A cancellation is not a violation if the request
-// has already ended (2025-11-25 §Cancellation, "Timing Considerations"). It is a violation if
-// the request never existed.
+// has already ended (2025-11-25 §Cancellation, "Timing Considerations"). On a pipe, it is a
+// violation if the request never existed. Over HTTP the two are separate POSTs, so the cancellation
+// may overtake its request, or the request may be lost when the client closes its connection.
 func (c *conversation) cancelRequest(m *jsonrpc.Message) (wrong string) {
 	id := jsonrpc.ID(m.Param("requestId").Of(m.Raw))
 	x := c.abandon(id)
@@ -280,7 +281,7 @@ func (c *conversation) cancelRequest(m *jsonrpc.Message) (wrong string) {
 		return "initialize must not be cancelled"
 	case x != nil:
 		x.cancel(errCancelled)
-	case !used && !full && c.ed.has(handshake):
+	case c.pipe != nil && !used && !full && c.ed.has(handshake):
 		return "no request with the id " + clip(string(id)) + " was sent"
 	}
 	return ""
