@@ -65,6 +65,7 @@ type Project struct {
 	uris     catalog.URIs               // what clients call the pages and skills of the servers
 	single   map[string]*mount          // the endpoints of single servers, by server name
 	singles  map[string]*gateway.Single // the handlers of the endpoints in single, by server name
+	policy   atomic.Pointer[rules]      // of snapshot; written under mu
 	draining bool
 	removed  bool // gone is closed or about to be
 }
@@ -344,6 +345,11 @@ func (p *Project) planLocked(s *config.Snapshot, order []*server, enabled []conf
 		l.gateways = append(l.gateways, p.gateway)
 	}
 	p.setSigners(order)
+	before, policy := p.policy.Load(), p.newRules(s)
+	if before.same(policy) {
+		policy = before
+	}
+	p.policy.Store(policy)
 	p.gateway = p.newMerged(s, order, enabled)
 	moves = []move{{p.joined, p.gateway, order}}
 	gone := p.singles
@@ -354,13 +360,13 @@ func (p *Project) planLocked(s *config.Snapshot, order []*server, enabled []conf
 			m = p.newMount(x.Name())
 			p.single[x.Name()] = m
 		}
-		if h := gone[x.Name()]; h != nil && h.Upstream == gateway.Upstream(x) && sameExposed(h.Expose, exposedOf(enabled[i])) {
+		if h := gone[x.Name()]; h != nil && h.Upstream == gateway.Upstream(x) && policy == before && sameExposed(h.Expose, exposedOf(enabled[i])) {
 			p.singles[x.Name()] = h
 			delete(gone, x.Name())
 			continue
 		}
 		h := p.runtime.opts.Gate.Single(p.bridge, x, &p.listens, enabled[i])
-		h.Project, h.Expose, h.Filter, h.SignIn = p.name, exposedOf(enabled[i]), p.filter, p.signIn
+		h.Project, h.Expose, h.Filter, h.SignIn, h.Policy = p.name, exposedOf(enabled[i]), p.filterBy(policy), p.signIn, policy.chain(h.Policy)
 		if x.shelf != nil {
 			h.Kept = x.shelf
 		}
@@ -379,10 +385,10 @@ func (p *Project) planLocked(s *config.Snapshot, order []*server, enabled []conf
 
 // newMerged returns the gateway of all servers for a configuration.
 func (p *Project) newMerged(s *config.Snapshot, order []*server, enabled []config.Server) *gateway.Merged {
-	gate := &p.runtime.opts.Gate
+	gate, policy := &p.runtime.opts.Gate, p.policy.Load()
 	g := &gateway.Merged{
-		Bridge: p.bridge, Policy: gate.Policy, Audit: gate.Audit, Project: p.name, Listens: &p.listens, Names: catalog.Names{Separator: s.Separator}, Identity: p.identity(s),
-		Prefixes: make(map[string]string), Expose: exposedOf(enabled...), Filter: p.filter, Vet: Vet(enabled...), Clean: p.Clean, URIs: &p.uris, Before: p.gateway,
+		Bridge: p.bridge, Policy: policy.chain(gate.Policy), Audit: gate.Audit, Project: p.name, Listens: &p.listens, Names: catalog.Names{Separator: s.Separator}, Identity: p.identity(s),
+		Prefixes: make(map[string]string), Expose: exposedOf(enabled...), Filter: p.filterBy(policy), Vet: Vet(enabled...), Clean: p.Clean, URIs: &p.uris, Before: p.gateway,
 		SignIn: p.signIn,
 	}
 	var names []string

@@ -57,6 +57,7 @@ func (r *Runtime) serve(w http.ResponseWriter, req *http.Request, leaf string) {
 	}
 	name := req.PathValue("server")
 	m := p.mount(name)
+	show = catalog.Both(show, p.policy.Load().filter(who))
 	if m == nil || name != "" && show != nil && !show.Shows(catalog.KindServer, name, "") {
 		http.Error(w, fmt.Sprintf("no server %q is configured", excerpt.Line(name, 64)), http.StatusNotFound)
 		return
@@ -74,11 +75,18 @@ func (r *Runtime) reach(who *identity.Principal, project string) (show catalog.F
 
 // filter returns the filter for what who may use in the project.
 func (p *Project) filter(who *identity.Principal) catalog.Filter {
-	show, ok := p.runtime.reach(who, p.name)
-	if !ok {
-		return nothing{}
+	return p.filterBy(p.policy.Load())(who)
+}
+
+// filterBy returns a function that returns the filter for what somebody may use by some rules.
+func (p *Project) filterBy(r *rules) func(*identity.Principal) catalog.Filter {
+	return func(who *identity.Principal) catalog.Filter {
+		show, ok := p.runtime.reach(who, p.name)
+		if !ok {
+			return nothing{}
+		}
+		return catalog.Both(show, r.filter(who))
 	}
-	return show
 }
 
 // nothing hides everything.

@@ -17,6 +17,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/relay/catalog"
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 	"github.com/dragoman-mcp/dragoman/internal/relay/gateway"
+	"github.com/dragoman-mcp/dragoman/internal/relay/policy"
 	"github.com/dragoman-mcp/dragoman/internal/relay/upstream"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
@@ -50,6 +51,9 @@ type Options struct {
 	// at once if it changes, and must not block. Nil shows everything to the local user, and nothing to
 	// anybody else.
 	Reach func(who *identity.Principal, project string) (show catalog.Filter, ok bool)
+	// Caller says how the rules of a project know who; see config.Snapshot.Policy. It's called for each request,
+	// and must not block. Nil knows nobody, so that only the rules for everybody count.
+	Caller func(who *identity.Principal, project string) policy.Caller
 	// Budget is for the messages of all projects. The default project may use it all, each other one as
 	// much as its own limits allow.
 	Budget *transport.Budget

@@ -81,13 +81,19 @@ func (g *Single) resolve(_ context.Context, c *mcp.Call) (*route, error) {
 	r := newRoute(c)
 	r.Sole = true
 	r.setServer(g.Upstream)
+	r.show = catalog.Both(g.Expose, filterFor(g.Filter, c.Client))
+	all := []Upstream{g.Upstream}
+	if !g.shown(r.show) {
+		all = nil
+	}
 	if c.Method != nil && c.Method.Task {
-		r.do, r.all = doTasks, []Upstream{g.Upstream}
+		if r.do, r.all = doTasks, all; all == nil {
+			r.Server = "" // as for a task of no server
+		}
 		return r, nil
 	}
 	r.vet = g.Vet
-	r.show = catalog.Both(g.Expose, filterFor(g.Filter, c.Client))
-	if c.Msg.Method == mcp.MethodCallTool && c.Name == catalog.SignIn && g.SignIn != nil && g.SignIn.hasHanded(keyOf(r.Server, c.Client)) {
+	if c.Msg.Method == mcp.MethodCallTool && c.Name == catalog.SignIn && all != nil && g.SignIn != nil && g.SignIn.hasHanded(keyOf(r.Server, c.Client)) {
 		r.signsIn = true
 		return r, nil
 	}
@@ -100,7 +106,7 @@ func (g *Single) resolve(_ context.Context, c *mcp.Call) (*route, error) {
 	case mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources, mcp.MethodListTemplates, mcp.MethodListSkills:
 		r.do = doPage
 	case mcp.MethodListen:
-		r.do, r.all, r.owner, r.names = doListen, []Upstream{g.Upstream}, g.owner(r.show), g.Bridge.TaskNames(c.Client, true)
+		r.do, r.all, r.owner, r.names = doListen, all, g.owner(r.show), g.Bridge.TaskNames(c.Client, true)
 	case mcp.MethodSetLevel:
 		r.do = doSetLevel
 	case mcp.MethodSubscribe, mcp.MethodUnsubscribe:
@@ -110,6 +116,12 @@ func (g *Single) resolve(_ context.Context, c *mcp.Call) (*route, error) {
 		r.Name, _ = jsonrpc.Text(c.Msg.Raw, c.Msg.Param("uri"))
 	}
 	return r, nil
+}
+
+// shown reports whether the filter show, which may be nil, shows the server at all. Who may not see it gets here
+// only in a session that was opened before.
+func (g *Single) shown(show catalog.Filter) bool {
+	return show == nil || show.Shows(catalog.KindServer, g.Upstream.Name(), "")
 }
 
 // owner returns a function that finds the server of a URI. This function returns nil if the filter
@@ -168,12 +180,18 @@ func hidden(c *mcp.Call, server string, show catalog.Filter) error {
 
 // Notify forwards a client's notification to the server.
 func (g *Single) Notify(_ context.Context, f *mcp.ClientInfo, m *jsonrpc.Message) {
-	g.Upstream.Forward(f, withoutSenderMeta(m), m.Method)
+	if g.shown(catalog.Both(g.Expose, filterFor(g.Filter, f))) {
+		g.Upstream.Forward(f, withoutSenderMeta(m), m.Method)
+	}
 }
 
 // Subscribe sends a legacy client the server's notifications, until detach is called.
 func (g *Single) Subscribe(f *mcp.ClientInfo, s mcp.Subscriber) (detach func()) {
-	return g.attach(f, s, attachTo{bridge: g.Bridge, from: []Upstream{g.Upstream}, as: g.Bridge.TaskNames(f, true), signIn: g.SignIn.hears(f)})
+	var from []Upstream
+	if g.shown(catalog.Both(g.Expose, filterFor(g.Filter, f))) {
+		from = []Upstream{g.Upstream}
+	}
+	return g.attach(f, s, attachTo{bridge: g.Bridge, from: from, as: g.Bridge.TaskNames(f, true), signIn: g.SignIn.hears(f)})
 }
 
 // SignedIn tells the clients with a credential scope that they may list what the server has, because somebody

@@ -29,6 +29,8 @@ var snapshotSettings = map[string]string{
 	"Access":                            "access",
 	"Egress":                            "egress.allow",
 	"Expose":                            "expose",
+	"Policy":                            "policy",
+	"House":                             "policy",
 	"File":                              "", "Empty": "", "Servers": "", "Projects": "",
 }
 

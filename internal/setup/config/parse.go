@@ -110,10 +110,11 @@ func (c *compiler) compile(b []byte) *Snapshot {
 	c.readOurs(ours, s)
 	c.readDialects(ours.object("dialects"))
 	s.Dialects = c.dialects
-	settings, projects := ours.object("servers"), ours.object("projects")
+	settings, projects, rules := ours.object("servers"), ours.object("projects"), ours.get("policy")
 	ours.done()
 	c.foreignTop(top, ours.known)
 	c.readServers(entries, settings, s)
+	c.readPolicy(rules, s)
 	c.readProjects(projects, s)
 	if len(s.Servers) == 0 && c.format != "" {
 		c.warning(nil, "", "has no servers; it seems to be "+c.format, c.formatHint)

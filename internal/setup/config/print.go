@@ -79,6 +79,7 @@ func (s *Snapshot) AppendYAML(dst []byte) []byte {
 			p.settings(&s.Servers[i])
 		}
 	})
+	p.policy(s.Policy)
 	p.projects(s.Projects)
 	p.log(&s.Log)
 	p.traces(&s.Traces)
@@ -129,6 +130,7 @@ func (p *printer) projects(all []Project) {
 		p.identity(&s.Identity)
 		p.limits(&s.Limits)
 		p.expose(1, s.Expose)
+		p.policy(s.Policy)
 		p.within = 3
 		p.mapping(0, "mcpServers", len(own), func() {
 			for _, y := range own {

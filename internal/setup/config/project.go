@@ -114,6 +114,7 @@ func (c *compiler) readProject(o *object, house *Snapshot) Project {
 	}
 	s := *house
 	s.Servers, s.Projects, s.Empty = nil, nil, false
+	s.Policy, s.House = nil, house.Policy
 	o.text("title", &p.Title)
 	s.Identity = Identity{Name: house.Identity.Name, Title: p.Title, Version: house.Identity.Version}
 	c.readIdentity(o.object("server"), &s)
@@ -125,9 +126,10 @@ func (c *compiler) readProject(o *object, house *Snapshot) Project {
 	}
 	c.readExpose(o.object("expose"), &s.Expose)
 	s.Servers = c.readUse(o, s.also())
-	entries, settings := o.get("mcpServers"), o.object("servers")
+	entries, settings, rules := o.get("mcpServers"), o.object("servers"), o.get("policy")
 	o.done()
 	c.readServers(entries, settings, &s)
+	c.readPolicy(rules, &s)
 	if p.Unusable = c.broken; p.Unusable == nil {
 		p.Config = &s
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/dialect"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/relay/policy"
 )
 
 // Snapshot is a complete configuration with defaults filled in. It is not modified after
@@ -61,6 +62,9 @@ type Snapshot struct {
 
 	Projects []Project // in file order, without default; empty in the configuration of a project
 	Expose   Expose    // what clients of a project see of all its servers; zero for default
+	// Policy says who may use which items. House is that of default, and holds for the servers of default that
+	// a project uses; nil for default itself.
+	Policy, House policy.Rules
 
 	secrets      Secrets // looked up the secrets; for Where
 	readsSecrets bool

@@ -6,6 +6,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/pattern"
 	"github.com/dragoman-mcp/dragoman/internal/relay/catalog"
+	"github.com/dragoman-mcp/dragoman/internal/relay/policy"
 )
 
 // Reach says what who may use in a project; see runtime.Options.Reach. The local user may use everything:
@@ -41,7 +42,7 @@ func (k *part) Shows(kind catalog.Kind, server, name string) bool {
 	}
 	switch kind {
 	case catalog.KindServer:
-		return slices.ContainsFunc(k.Tools, func(p string) bool { return namesToolOf(p, server) })
+		return slices.ContainsFunc(k.Tools, func(p string) bool { return policy.MayName(p, server) })
 	case catalog.KindTool:
 		return slices.ContainsFunc(k.Tools, func(p string) bool { return pattern.Glob(p, server+"/"+name) })
 	}
@@ -56,19 +57,28 @@ func (w *Wish) Unmatched(servers []string) (patterns []string) {
 		}
 	}
 	for _, p := range w.Tools {
-		if !slices.ContainsFunc(servers, func(s string) bool { return namesToolOf(p, s) }) {
+		if !slices.ContainsFunc(servers, func(s string) bool { return policy.MayName(p, s) }) {
 			patterns = append(patterns, p)
 		}
 	}
 	return patterns
 }
 
-// namesToolOf reports whether a pattern for SERVER/TOOL may match a tool of a server.
-func namesToolOf(p, server string) bool {
-	for i := range len(p) {
-		if p[i] == '/' && pattern.Glob(p[:i], server) || p[i] == '*' && pattern.Glob(p[:i+1], server+"/") {
-			return true
-		}
+// Caller says how the rules of a project know who; see runtime.Options.Caller. A key is also whom it acts for, with
+// all roles of that person: what it may use less than they may is said by its own servers and tools.
+func (g *Gate) Caller(who *identity.Principal, project string) policy.Caller {
+	c := policy.Caller{Roles: g.Roles(who, project)}
+	if who == nil || who == identity.Local {
+		return c
 	}
-	return false
+	people := g.people.Load()
+	if k := g.keys.Load().Of(who); k != nil {
+		c.Key = k.Name
+		if k.Owner == "" || k.Project != project {
+			return c
+		}
+		c.Roles = append(slices.Clone(c.Roles), people.roles(who.Subject, project)...)
+	}
+	c.Person = people.Name(who.Subject)
+	return c
 }

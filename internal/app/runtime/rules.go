@@ -1,0 +1,142 @@
+package runtime
+
+import (
+	"context"
+	"reflect"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/relay/catalog"
+	"github.com/dragoman-mcp/dragoman/internal/relay/policy"
+	"github.com/dragoman-mcp/dragoman/internal/setup/config"
+)
+
+// rules are the rules of a project, as one configuration has them. Both the filter of its lists and the first
+// step of its policy are made from them, so what isn't listed can't be called. The zero value allows everything.
+type rules struct {
+	// of has, for each server that any rule concerns, the lists of rules that must all allow an item: the
+	// project's own, and for a server of default those of default.
+	of     map[string][]policy.Rules
+	caller func(*identity.Principal) policy.Caller
+}
+
+// newRules returns the rules of a configuration of the project.
+func (p *Project) newRules(s *config.Snapshot) *rules {
+	r := &rules{of: make(map[string][]policy.Rules), caller: func(who *identity.Principal) policy.Caller {
+		if f := p.runtime.opts.Caller; f != nil {
+			return f(who, p.name)
+		}
+		return policy.Caller{}
+	}}
+	for i := range s.Servers {
+		x := &s.Servers[i]
+		lists := []policy.Rules{s.Policy.Concern(x.Name)}
+		if x.Shared {
+			lists = append(lists, s.House.Concern(x.Name))
+		}
+		for _, list := range lists {
+			if list != nil {
+				r.of[x.Name] = append(r.of[x.Name], list)
+			}
+		}
+	}
+	return r
+}
+
+// same reports whether q decides like r. r may be nil.
+func (r *rules) same(q *rules) bool { return r != nil && reflect.DeepEqual(r.of, q.of) }
+
+// filter returns what the rules show of the project to who, or nil for everything.
+func (r *rules) filter(who *identity.Principal) catalog.Filter {
+	if r == nil || len(r.of) == 0 {
+		return nil
+	}
+	return ruling{r, r.caller(who)}
+}
+
+// chain returns a policy in which the rules come before all other steps.
+func (r *rules) chain(then policy.Chain) policy.Chain {
+	if len(r.of) == 0 {
+		return then
+	}
+	return append(policy.Chain{authorise{r}}, then...)
+}
+
+// ruling is what rules say of one caller.
+type ruling struct {
+	*rules
+	who policy.Caller
+}
+
+// Shows implements catalog.Filter.
+func (r ruling) Shows(kind catalog.Kind, server, name string) bool {
+	item := ""
+	switch kind {
+	case catalog.KindServer:
+	case catalog.KindTool:
+		item = policy.Tool(name)
+	case catalog.KindPrompt:
+		item = policy.Prompt(name)
+	case catalog.KindResource, catalog.KindTemplate:
+		item = policy.Resource(name)
+	default:
+		return false
+	}
+	for _, list := range r.of[server] {
+		allowed := false
+		if kind == catalog.KindServer {
+			allowed = list.AllowServer(r.who, server)
+		} else {
+			allowed = list.Allow(r.who, server, item)
+		}
+		if !allowed {
+			return false
+		}
+	}
+	return true
+}
+
+// authorise is the step that refuses what the rules deny. The filter has refused it before, so this is for a
+// way to a server that the filter doesn't see.
+type authorise struct{ rules *rules }
+
+// Before implements policy.Step. A list has no server, or is filtered by item.
+func (s authorise) Before(_ context.Context, c *policy.Call) policy.Verdict {
+	show := s.rules.filter(c.Who)
+	if c.Server == "" {
+		return policy.Verdict{}
+	}
+	kind, name := catalog.KindServer, ""
+	switch c.Request.Msg.Method {
+	case mcp.MethodCallTool:
+		if c.Name != catalog.SignIn { // it may be our own, which is there for all who see the server
+			kind, name = catalog.KindTool, c.Name
+		}
+	case mcp.MethodGetPrompt:
+		kind, name = catalog.KindPrompt, c.Name
+	case mcp.MethodReadResource, mcp.MethodSubscribe, mcp.MethodGetSkill, mcp.MethodReadDirectory:
+		kind, name = catalog.KindResource, c.Name
+	}
+	if show.Shows(kind, c.Server, name) {
+		return policy.Verdict{}
+	}
+	return policy.Verdict{Refuse: notThere(kind, c)}
+}
+
+// After implements policy.Step.
+func (authorise) After(context.Context, *policy.Call, *policy.Answer) {}
+
+// notThere returns the error for a request that names something which doesn't exist.
+func notThere(kind catalog.Kind, c *policy.Call) error {
+	asked := c.Request
+	switch kind {
+	case catalog.KindTool, catalog.KindPrompt:
+		return catalog.Unknown(kind, asked.Name)
+	case catalog.KindResource:
+		uri, _ := jsonrpc.Text(asked.Msg.Raw, asked.Msg.Param("uri"))
+		return catalog.Missing(asked.Client, uri)
+	}
+	return &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "Method not found: " + excerpt.Cut(asked.Msg.Method, 128)}
+}

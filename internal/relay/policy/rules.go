@@ -1,0 +1,132 @@
+package policy
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
+	"github.com/dragoman-mcp/dragoman/internal/base/pattern"
+)
+
+// Rules say which items of servers somebody may use. Of all rules that match an item and who asks, the
+// first decides; what none matches is allowed. They must not be changed after their first use.
+type Rules []Rule
+
+// Rule allows or denies some items.
+type Rule struct {
+	// Match are patterns in which a * matches any text, slashes included. An item is written SERVER/TOOL,
+	// SERVER/prompt:NAME or SERVER/resource:URI, with the server's own name or URI; see [Tool], [Prompt] and
+	// [Resource].
+	Match []string
+	// Keys, People and Roles say for whom the rule is; one that fits is enough. If all are empty, it's for
+	// everybody.
+	Keys, People []string
+	Roles        []identity.Role
+	Deny         bool
+}
+
+// Caller is what rules know of who asks. The zero value has no name and no role, so only the rules for
+// everybody are for it.
+type Caller struct {
+	Key    string // the name of the API key; "" for none
+	Person string // the name of the person, also if a key acts for them; "" for none
+	Roles  []identity.Role
+}
+
+// Tool returns how rules write the tool with a name. A tool with a name like prompt:x would read like the
+// prompt x, and get what is allowed to prompts, so it's written tool:prompt:x.
+func Tool(name string) string {
+	for _, kind := range []string{"tool:", "prompt:", "resource:"} {
+		if strings.HasPrefix(name, kind) {
+			return "tool:" + name
+		}
+	}
+	return name
+}
+
+// Prompt returns how rules write the prompt with a name.
+func Prompt(name string) string { return "prompt:" + name }
+
+// Resource returns how rules write the resource with a URI, or the template with a URI template.
+func Resource(uri string) string { return "resource:" + uri }
+
+// Allow reports whether who may use an item of a server. It takes no lock and doesn't block.
+func (r Rules) Allow(who Caller, server, item string) bool {
+	name := server + "/" + item
+	for i := range r {
+		if r[i].matches(name) && r[i].isFor(who) {
+			return !r[i].Deny
+		}
+	}
+	return true
+}
+
+// AllowServer reports whether who may know of a server, because there may be an item of it that who may
+// use. Only a rule that denies all items of the server hides it.
+func (r Rules) AllowServer(who Caller, server string) bool {
+	for i := range r {
+		x := &r[i]
+		switch {
+		case !x.isFor(who):
+		case !x.Deny && x.MayMatch(server):
+			return true
+		case x.Deny && slices.ContainsFunc(x.Match, func(p string) bool { return matchesAll(p, server) }):
+			return false
+		}
+	}
+	return true
+}
+
+// Concern returns the rules that may decide about a server's items.
+func (r Rules) Concern(server string) (some Rules) {
+	for i := range r {
+		if r[i].MayMatch(server) {
+			some = append(some, r[i])
+		}
+	}
+	return some
+}
+
+// MayMatch reports whether the rule may match an item of a server.
+func (r *Rule) MayMatch(server string) bool {
+	return slices.ContainsFunc(r.Match, func(p string) bool { return MayName(p, server) })
+}
+
+func (r *Rule) matches(name string) bool {
+	for _, p := range r.Match {
+		if pattern.Glob(p, name) {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *Rule) isFor(who Caller) bool {
+	if len(r.Keys) == 0 && len(r.People) == 0 && len(r.Roles) == 0 {
+		return true
+	}
+	return isOneOf(r.Keys, who.Key) || isOneOf(r.People, who.Person) || slices.ContainsFunc(r.Roles, func(least identity.Role) bool {
+		return slices.ContainsFunc(who.Roles, func(has identity.Role) bool { return has.Includes(least) })
+	})
+}
+
+// isOneOf compares names as the store does: case doesn't count.
+func isOneOf(names []string, name string) bool {
+	return name != "" && slices.ContainsFunc(names, func(x string) bool { return strings.EqualFold(x, name) })
+}
+
+// MayName reports whether a pattern may match an item of a server.
+func MayName(p, server string) bool {
+	for i := range len(p) {
+		if p[i] == '/' && pattern.Glob(p[:i], server) || p[i] == '*' && pattern.Glob(p[:i+1], server+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// matchesAll reports whether a pattern matches every item of a server: it ends with a *, and matches even
+// without what this stands for.
+func matchesAll(p, server string) bool {
+	return strings.HasSuffix(p, "*") && pattern.Glob(p, server+"/")
+}

@@ -1,0 +1,150 @@
+package config
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
+	"github.com/dragoman-mcp/dragoman/internal/relay/policy"
+)
+
+// readPolicy reads the rules of a project, whose servers s has already. A rule that can't be read is an error of
+// the whole file or project, since without it something would be allowed that it denies.
+func (c *compiler) readPolicy(n *node, s *Snapshot) {
+	if n == nil {
+		return
+	}
+	path := join(c.home, "policy")
+	if n.kind != sequenceKind {
+		c.problem(n, path, "must be a list, not "+n.kind.String(), "write a - before each rule")
+		return
+	}
+	for i, item := range n.items {
+		at := path + "[" + strconv.Itoa(i) + "]"
+		r := c.readRule(c.object(item, at), s)
+		if by := shadow(s.Policy, r); by >= 0 {
+			c.problem(item, at, "can never decide anything, because "+path+"["+strconv.Itoa(by)+"] comes first and is for everybody", "move it up, or remove it")
+		}
+		s.Policy = append(s.Policy, r)
+	}
+}
+
+func (c *compiler) readRule(o *object, s *Snapshot) (r policy.Rule) {
+	if o.get("match") == nil {
+		c.problem(o.n, o.at("match"), "is missing", `write match: "SERVER/TOOL", SERVER/prompt:NAME or SERVER/resource:URI; a * matches any text`)
+	}
+	o.list("match", true, func(n *node, path string, e expansion) {
+		server, item, found := strings.Cut(e.text, "/")
+		if !strings.Contains(e.text, "*") && (!found || item == "") {
+			c.problem(n, path, n.shown()+" can never match", "write SERVER/TOOL, SERVER/prompt:NAME or SERVER/resource:URI; SERVER/* is all of a server")
+			return
+		}
+		if !slices.ContainsFunc(s.Servers, func(x Server) bool { return policy.MayName(e.text, x.Name) }) {
+			c.warning(n, path, n.shown()+" matches nothing of a server that is configured", c.nearest(server, s))
+		}
+		r.Match = append(r.Match, e.text)
+	})
+	if n := o.get("match"); n != nil && n.kind == sequenceKind && len(n.items) == 0 {
+		c.problem(n, o.at("match"), "can never match", "write at least one pattern, such as SERVER/*")
+	}
+	c.readWho(o, &r)
+	r.Deny = o.choice("do", []string{"allow", "deny"}, 1) == 1
+	if o.get("do") == nil {
+		c.problem(o.n, o.at("do"), "is missing", "write do: allow or do: deny")
+	}
+	o.done()
+	return r
+}
+
+// nearest returns a hint for a pattern that names a server which isn't there.
+func (c *compiler) nearest(server string, s *Snapshot) string {
+	var names []string
+	for _, x := range s.Servers {
+		names = append(names, x.Name)
+	}
+	if g := Suggest(server, names); g != "" {
+		return "did you mean " + printable(g) + "/…?"
+	}
+	return "write the name of a server from mcpServers before the first /"
+}
+
+// readWho reads for whom a rule is. Nothing at all after the key is an error: it would be a rule for everybody.
+func (c *compiler) readWho(o *object, r *policy.Rule) {
+	who := o.object("who")
+	if who == nil {
+		if i := slices.IndexFunc(o.n.members, func(m member) bool { return m.key == "who" }); i >= 0 {
+			c.problem(o.n.members[i].place(), o.at("who"), "names nobody", nobodyHint)
+		}
+		return
+	}
+	name := func(all *[]string) func(*node, string, expansion) {
+		return func(n *node, path string, e expansion) {
+			if e.text == "" {
+				c.problem(n, path, "must not be empty", "")
+			}
+			*all = append(*all, e.text)
+		}
+	}
+	who.list("keys", false, name(&r.Keys))
+	who.list("people", false, name(&r.People))
+	who.list("roles", false, func(n *node, path string, e expansion) {
+		role, ok := identity.RoleOf(e.text)
+		if !ok {
+			c.problem(n, path, n.shown()+" is not a role", "write caller, viewer, operator or admin")
+		}
+		r.Roles = append(r.Roles, role)
+	})
+	if len(r.Keys)+len(r.People)+len(r.Roles) == 0 {
+		c.problem(who.n, who.path, "names nobody", nobodyHint)
+	}
+	who.done()
+}
+
+const nobodyHint = "write keys, people or roles, each with a list; without who, the rule is for everybody"
+
+// shadow returns the index of the first rule for everybody that matches whatever r matches, or -1.
+func shadow(before policy.Rules, r policy.Rule) int {
+	return slices.IndexFunc(before, func(x policy.Rule) bool {
+		everybody := len(x.Keys)+len(x.People)+len(x.Roles) == 0
+		return everybody && len(r.Match) > 0 && !slices.ContainsFunc(r.Match, func(p string) bool {
+			return !slices.ContainsFunc(x.Match, func(q string) bool { return covers(q, p) })
+		})
+	})
+}
+
+// covers reports whether a pattern q matches whatever p matches. It may miss that q does, if q has a * in the
+// middle.
+func covers(q, p string) bool {
+	first, rest, wild := strings.Cut(q, "*")
+	return q == p || wild && rest == "" && strings.HasPrefix(p, first)
+}
+
+// policy prints the rules of a project.
+func (p *printer) policy(rules policy.Rules) {
+	if len(rules) == 0 {
+		return
+	}
+	p.line(1, "policy:")
+	for i := range rules {
+		x := &rules[i]
+		p.line(2, "-")
+		p.list(3, "match", x.Match)
+		if len(x.Keys)+len(x.People)+len(x.Roles) > 0 {
+			p.line(3, "who:")
+		}
+		var roles []string
+		for _, r := range x.Roles {
+			roles = append(roles, r.String())
+		}
+		for _, y := range []struct {
+			key  string
+			list []string
+		}{{"keys", x.Keys}, {"people", x.People}, {"roles", roles}} {
+			if len(y.list) > 0 {
+				p.list(4, y.key, y.list)
+			}
+		}
+		p.text(3, "do", choose(x.Deny, "deny", "allow"))
+	}
+}
