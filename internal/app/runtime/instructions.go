@@ -91,7 +91,7 @@ func (i *instructions) command(ctx context.Context, argv []string, keep time.Dur
 	source := strings.Join(argv, "\x00")
 	for {
 		i.mu.Lock()
-		if i.source == source && time.Now().Before(i.until) {
+		if i.source == source && time.Until(i.until) > 0 {
 			defer i.mu.Unlock()
 			return i.text
 		}

@@ -1,0 +1,299 @@
+package runtime
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/relay/catalog"
+	"github.com/dragoman-mcp/dragoman/internal/relay/event"
+	"github.com/dragoman-mcp/dragoman/internal/relay/policy"
+	"github.com/dragoman-mcp/dragoman/internal/setup/config"
+	"github.com/dragoman-mcp/dragoman/internal/workbench/fake"
+)
+
+// ruledHouse is a house whose rules a test changes. Rules know people by the header X-Who.
+type ruledHouse struct {
+	*house
+	text  string
+	sites map[string]*site
+}
+
+func newRuledHouse(t *testing.T) *ruledHouse {
+	h := &ruledHouse{house: &house{gate: &gate{}}, sites: map[string]*site{}}
+	h.text = h.servers(t, "strict-2025-11-25")
+	h.open(t, h.text, func(o *Options) {
+		o.Principal, o.Reach = withKey, anybody
+		o.Caller = func(who *identity.Principal, _ string) policy.Caller { return policy.Caller{Person: who.Key()} }
+	})
+	mux := http.NewServeMux()
+	h.Routes(mux)
+	for _, name := range []string{"ann", "bob"} {
+		h.sites[name] = serveSite(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			r.Header.Set("X-Who", name)
+			mux.ServeHTTP(w, r)
+		}))
+	}
+	return h
+}
+
+// deny denies ann some items, or with none nobody anything.
+func (h *ruledHouse) deny(t *testing.T, match ...string) {
+	t.Helper()
+	rules := ""
+	if len(match) > 0 {
+		rules = fmt.Sprintf("dragoman: {policy: [{match: [%q], who: {people: [Ann]}, do: deny}]}\n", strings.Join(match, `", "`))
+		rules = strings.ReplaceAll(rules, `\"`, `"`)
+	}
+	h.Apply(event.DefaultProject, snapshotOf(t, rules+h.text))
+}
+
+func (h *ruledHouse) client(t *testing.T, who string, revision mcp.Revision, path string, answer func()) *fake.Client {
+	t.Helper()
+	leaf := "/mcp"
+	if !revision.Can(mcp.StreamableHTTP) {
+		leaf = "/sse"
+	}
+	c, err := fake.OpenClient(t.Context(), "strict-"+revision.String(), fake.Where{URL: h.sites[who].base + path + leaf}, fake.ClientOptions{
+		Answer: func(_ context.Context, a fake.Ask) ([]byte, *jsonrpc.Error) {
+			answer()
+			return fake.Obliging(a)
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// said returns the answer to a request as text.
+func said(t *testing.T, c *fake.Client, method, params string) string {
+	t.Helper()
+	r, err := c.Call(t.Context(), method, []byte("{"+params+"}"), fake.CallOptions{})
+	switch {
+	case err != nil:
+		return "failed: " + err.Error()
+	case r.Err != nil:
+		return fmt.Sprintf("error %d: %s", r.Err.Code, r.Err.Message)
+	}
+	return string(r.Result)
+}
+
+// requests are requests for items, which the rules of TestRulesAtEveryDoor deny, with * for the prefix of names.
+var requests = []struct{ method, params string }{
+	{mcp.MethodCallTool, `"name":"*echo","arguments":{"text":"x"}`},
+	{mcp.MethodGetPrompt, `"name":"*greet","arguments":{"name":"x"}`},
+	{mcp.MethodReadResource, `"uri":"fake://text"`},
+	{mcp.MethodReadResource, `"uri":"fake://items/1"`},
+	{mcp.MethodComplete, `"ref":{"type":"ref/prompt","name":"*greet"},"argument":{"name":"name","value":""}`},
+	{mcp.MethodComplete, `"ref":{"type":"ref/resource","uri":"fake://items/{id}"},"argument":{"name":"id","value":""}`},
+	{mcp.MethodSubscribe, `"uri":"fake://text"`},
+}
+
+// TestRulesAtEveryDoor denies ann some items, with a client of every revision at the endpoint of all servers and at
+// those of one server of each era. They are in none of her lists, and requests for them are answered as for what
+// doesn't exist, before a server hears of them. Her running session notices when the rules change, and hears of it.
+// Bob, whom the rules don't name, sees and gets everything all the time.
+func TestRulesAtEveryDoor(t *testing.T) {
+	h := newRuledHouse(t)
+	for _, revision := range mcp.Revisions() {
+		for path, prefixes := range map[string][]string{"": {"old__", "new__"}, "/s/old": {""}, "/s/new": {""}} {
+			t.Run(revision.String()+" at "+path, func(t *testing.T) {
+				h.deny(t)
+				ann, bob := h.client(t, "ann", revision, path, func() {}), h.client(t, "bob", revision, path, func() {})
+				if _, err := ann.Subscribe(t.Context(), fake.Filter{Tools: true}); err != nil {
+					t.Fatal(err)
+				}
+				h.checkItems(t, ann, prefixes, true)
+				for _, denied := range []bool{true, false, true} {
+					serial := ann.Serial()
+					if h.deny(t); denied {
+						h.deny(t, "*/echo", "*/prompt:greet", "*/resource:fake://text", "*/resource:fake://items/*")
+					}
+					ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
+					_, err := ann.Await(ctx, serial, func(n fake.Notice) bool { return n.Method == mcp.NoteToolsChanged })
+					if stop(); err != nil {
+						t.Errorf("denied %t: ann does not hear that the tools have changed: %v", denied, err)
+					}
+					h.checkItems(t, ann, prefixes, !denied)
+					h.checkItems(t, bob, prefixes, true)
+				}
+			})
+		}
+	}
+}
+
+func (h *ruledHouse) checkItems(t *testing.T, c *fake.Client, prefixes []string, allowed bool) {
+	t.Helper()
+	for _, prefix := range prefixes {
+		lists := ""
+		for _, method := range []string{mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources, mcp.MethodListTemplates} {
+			for cursor := ""; ; {
+				list := said(t, c, method, cursor)
+				lists += list
+				next, ok := jsonrpc.Text([]byte(list), jsonrpc.Find([]byte(list), jsonrpc.Whole([]byte(list)), "nextCursor"))
+				if !ok {
+					break
+				}
+				cursor = `"cursor":` + string(jsonrpc.AppendQuote(nil, next))
+			}
+		}
+		for _, item := range []string{`"` + prefix + `echo"`, `"` + prefix + `greet"`, `"fake://text"`, `"fake://items/1"`, `"fake://items/{id}"`} {
+			if strings.Contains(lists, item) != allowed {
+				t.Errorf("allowed %t: the lists have %s: %t", allowed, item, !allowed)
+			}
+		}
+		if !strings.Contains(lists, `"`+prefix+`add"`) || !strings.Contains(lists, `"fake://blob"`) {
+			t.Error("something else is hidden, too")
+		}
+		for _, q := range requests {
+			info := mcp.LookupMethod(q.method)
+			if !info.In(c.Revision()) {
+				continue
+			}
+			before := h.sent(q.method)
+			got := said(t, c, q.method, strings.ReplaceAll(q.params, "*", prefix))
+			if refused := strings.HasPrefix(got, "error"); refused == allowed {
+				t.Errorf("allowed %t: %s %s: %s", allowed, q.method, q.params, got)
+			}
+			if allowed {
+				continue
+			}
+			if n := h.sent(q.method) - before; n != 0 {
+				t.Errorf("%s %s: a server got %d requests", q.method, q.params, n)
+			}
+			if q.method == mcp.MethodCallTool {
+				unknown := said(t, c, q.method, strings.ReplaceAll(strings.ReplaceAll(q.params, "*echo", "*nono"), "*", prefix))
+				if strings.ReplaceAll(unknown, "nono", "echo") != got && prefix != "" {
+					t.Errorf("%s: %s, but an unknown item gets %s", q.params, got, unknown)
+				}
+			}
+		}
+	}
+}
+
+// sent returns how many requests with a method the servers got.
+func (h *house) sent(method string) (n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for line := range strings.Lines(h.got.String()) {
+		if strings.Contains(line, `"direction":"request"`) && strings.Contains(line, `"method":"`+method+`"`) {
+			n++
+		}
+	}
+	return n
+}
+
+// TestRulesOfAWholeServer denies ann everything. Her running sessions then find nothing at the endpoint of all
+// servers, and those of single servers aren't there; neither are her tasks. Bob's are.
+func TestRulesOfAWholeServer(t *testing.T) {
+	h := newRuledHouse(t)
+	for path, prefixes := range map[string][]string{"": {"old__", "new__"}, "/s/old": {""}, "/s/new": {""}} {
+		for _, prefix := range prefixes {
+			h.deny(t)
+			body, header := modernRequest("tools/call", prefix+"task", `{"name":"`+prefix+`task","arguments":{}}`)
+			polls := map[string]func() string{}
+			for name, s := range h.sites {
+				_, _, created := s.ask("POST", path+"/mcp", body, header...)
+				id := resultMember(t, created, "taskId")
+				polls[name] = func() string {
+					body, header := modernRequest(mcp.MethodGetTask, id, fmt.Sprintf(`{"taskId":%q}`, id))
+					_, _, answer := s.ask("POST", path+"/mcp", body, header...)
+					return answer
+				}
+			}
+			ann, bob := h.client(t, "ann", mcp.LatestLegacy, path, func() {}), h.client(t, "bob", mcp.LatestLegacy, path, func() {})
+			h.deny(t, "*")
+			for _, method := range []string{mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources} {
+				if got := said(t, ann, method, ""); strings.Contains(got, `"name"`) || path != "" && !strings.HasPrefix(got, "failed") {
+					t.Errorf("%q: ann sees %s", path, got)
+				}
+				if got := said(t, bob, method, ""); !strings.Contains(got, `"name"`) {
+					t.Errorf("%q: bob sees %s", path, got)
+				}
+			}
+			if got := said(t, ann, mcp.MethodCallTool, `"name":"`+prefix+`add","arguments":{"a":1,"b":2}`); strings.Contains(got, `"content"`) {
+				t.Errorf("%q: ann gets %s", path, got)
+			}
+			if got := polls["ann"](); strings.Contains(got, `"status"`) || path == "" && !strings.Contains(got, "Task not found") {
+				t.Errorf("%q: ann's task: %s", path, got)
+			}
+			if got := polls["bob"](); !strings.Contains(got, `"status"`) {
+				t.Errorf("%q: bob's task: %s", path, got)
+			}
+		}
+	}
+}
+
+// TestRulesOfARetry denies ann a tool while its call waits for her answer. The call of a modern client is over with
+// that: its retry asks for something that doesn't exist. A legacy client's call, which is still running, ends as it
+// began.
+func TestRulesOfARetry(t *testing.T) {
+	h := newRuledHouse(t)
+	for _, revision := range []mcp.Revision{mcp.LatestLegacy, mcp.Latest} {
+		for path, prefixes := range map[string][]string{"": {"old__", "new__"}, "/s/old": {""}, "/s/new": {""}} {
+			for _, prefix := range prefixes {
+				for _, who := range []string{"ann", "bob"} {
+					h.deny(t)
+					c := h.client(t, who, revision, path, func() { h.deny(t, "*/elicit") })
+					got := said(t, c, mcp.MethodCallTool, `"name":"`+prefix+`elicit","arguments":{}`)
+					if refused := strings.HasPrefix(got, "error"); refused != (who == "ann" && revision.Modern()) {
+						t.Errorf("%s %s at %q: %s", revision, who, path, got)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestRulesOfDefaultGoWithItsServers checks that a project needs the permission of both lists for a server of
+// default, and only its own for its own.
+func TestRulesOfDefaultGoWithItsServers(t *testing.T) {
+	house := policy.Rules{{Match: []string{"*/push"}, Deny: true}}
+	s := &config.Snapshot{
+		Servers: []config.Server{{Name: "git", Shared: true}, {Name: "own"}},
+		Policy:  policy.Rules{{Match: []string{"git/log"}, Deny: true}}, House: house,
+	}
+	p := &Project{runtime: &Runtime{opts: Options{Reach: anybody}}}
+	show := p.filterBy(p.newRules(s))(identity.Named("ann"))
+	for item, want := range map[string]bool{"git/log": false, "git/push": false, "git/pull": true, "own/push": true, "own/log": true} {
+		server, name, _ := strings.Cut(item, "/")
+		if show.Shows(catalog.KindTool, server, name) != want {
+			t.Errorf("%s is allowed: %t", item, !want)
+		}
+	}
+}
+
+// TestAuthorise checks the step by itself, as on a way to a server that has no filter.
+func TestAuthorise(t *testing.T) {
+	p := &Project{runtime: &Runtime{}}
+	chain := p.newRules(&config.Snapshot{Servers: []config.Server{{Name: "git"}, {Name: "db"}}, Policy: policy.Rules{
+		{Match: []string{"git/log", "git/prompt:p", "git/resource:x:*"}}, {Match: []string{"git/*", "db/*"}, Deny: true},
+	}}).chain(nil)
+	for _, c := range []struct {
+		method, server, name string
+		want                 bool
+	}{
+		{mcp.MethodCallTool, "git", "log", true}, {mcp.MethodCallTool, "git", "push", false}, {mcp.MethodGetPrompt, "git", "p", true},
+		{mcp.MethodGetPrompt, "git", "log", false}, {mcp.MethodReadResource, "git", "x:1", true}, {mcp.MethodSubscribe, "git", "y:1", false},
+		{mcp.MethodGetSkill, "git", "y:1", false}, {mcp.MethodReadDirectory, "git", "x:1", true}, {"acme/do", "git", "", true}, {"acme/do", "db", "", false},
+		{mcp.MethodGetTask, "db", "1", false}, {mcp.MethodSetLevel, "db", "", false}, {mcp.MethodListTools, "", "", true}, {mcp.MethodCallTool, "other", "x", true},
+	} {
+		m := jsonrpc.NewRequest("1", c.method, []byte("{}"))
+		call := &policy.Call{Server: c.server, Name: c.name, Request: mcp.NewCall(m, jsonrpc.Span{}, &mcp.ClientInfo{Revision: mcp.Latest})}
+		_, v := chain.Admit(t.Context(), call, 0)
+		if v.Passes() != c.want {
+			t.Errorf("%s %s/%s passes: %t", c.method, c.server, c.name, !c.want)
+		}
+	}
+	if n := len(p.newRules(&config.Snapshot{Servers: []config.Server{{Name: "git"}}}).chain(nil)); n != 0 {
+		t.Errorf("without rules, there are %d steps", n)
+	}
+}

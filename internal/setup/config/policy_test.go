@@ -1,0 +1,99 @@
+package config
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
+	"github.com/dragoman-mcp/dragoman/internal/relay/policy"
+)
+
+// TestPolicy reads the rules of default and of a project, and prints them so that they are read again.
+func TestPolicy(t *testing.T) {
+	const text = `
+mcpServers: {git: {command: x}, db: {command: x}}
+dragoman:
+  policy:
+    - {match: "git/*", who: {keys: [ci, "n b"], people: [Ada], roles: [viewer, admin]}, do: allow}
+    - {match: [git/push, "*/prompt:x", "db/resource:a:b/*"], do: deny}
+  projects:
+    shop: {use: [git], mcpServers: {own: {command: x}}, policy: [{match: "git/log", do: deny}]}
+    bare: {use: [git]}
+`
+	s, problems := Parse("f", []byte(text), nil)
+	if s == nil || len(problems) > 0 {
+		t.Fatal(listing(problems))
+	}
+	want := policy.Rules{
+		{Match: []string{"git/*"}, Keys: []string{"ci", "n b"}, People: []string{"Ada"}, Roles: []identity.Role{identity.Viewer, identity.Admin}},
+		{Match: []string{"git/push", "*/prompt:x", "db/resource:a:b/*"}, Deny: true},
+	}
+	shop, _ := s.Project("shop")
+	bare, _ := s.Project("bare")
+	for _, x := range []struct{ want, got policy.Rules }{
+		{want, s.Policy}, {nil, s.House}, {policy.Rules{{Match: []string{"git/log"}, Deny: true}}, shop.Config.Policy},
+		{want, shop.Config.House}, {nil, bare.Config.Policy}, {want, bare.Config.House},
+	} {
+		if d := cmp.Diff(x.want, x.got); d != "" {
+			t.Error(d)
+		}
+	}
+	again, problems := Parse("f", s.AppendYAML(nil), nil)
+	if again == nil {
+		t.Fatalf("%s\n%s", listing(problems), s.AppendYAML(nil))
+	}
+	other, _ := again.Project("shop")
+	if d := cmp.Diff([]policy.Rules{s.Policy, shop.Config.Policy}, []policy.Rules{again.Policy, other.Config.Policy}); d != "" {
+		t.Error(d)
+	}
+	alone, problems := ParseProject("mall", []byte(`{use: [git], policy: [{match: "git/log", do: allow}]}`), s, nil)
+	if alone.Config == nil || len(problems) > 0 || cmp.Diff(want, alone.Config.House) != "" || len(alone.Config.Policy) != 1 {
+		t.Errorf("a project of the store: %s", listing(problems))
+	}
+}
+
+// TestProblemsOfPolicy checks that each rule that can't count refuses the file, with one sentence and a way out, and
+// in a project the project alone.
+func TestProblemsOfPolicy(t *testing.T) {
+	for rules, want := range map[string]string{
+		`{match: "*", do: deny}`:                                                   "dragoman.policy: must be a list",
+		`[x]`:                                                                      "dragoman.policy[0]: must be a mapping",
+		`[{do: deny}]`:                                                             "dragoman.policy[0].match: is missing",
+		`[{match: [], do: deny}]`:                                                  "can never match",
+		`[{match: git, do: deny}]`:                                                 `"git" can never match`,
+		`[{match: git/, do: deny}]`:                                                `"git/" can never match`,
+		`[{match: "git/*"}]`:                                                       "dragoman.policy[0].do: is missing",
+		`[{match: "git/*", do: confirm}]`:                                          "write allow or deny",
+		`[{match: "git/*", do: allow, as: {name: x}}]`:                             "valid keys: match, who",
+		`[{match: "git/*", do: deny, who: }]`:                                      "names nobody",
+		`[{match: "git/*", do: deny, who: {}}]`:                                    "names nobody",
+		`[{match: "git/*", do: deny, who: {keys: []}}]`:                            "names nobody",
+		`[{match: "git/*", do: deny, who: {keys: [""]}}]`:                          "must not be empty",
+		`[{match: "git/*", do: deny, who: {roles: [boss]}}]`:                       `"boss" is not a role`,
+		`[{match: "git/*", do: deny, who: {user: [ada]}}]`:                         "unknown key",
+		`[{match: "${NOT_SET}/*", do: deny}]`:                                      "NOT_SET",
+		`[{match: "*", do: allow}, {match: git/x, do: deny}]`:                      "dragoman.policy[1]: can never decide anything",
+		`[{match: "git/a*", do: allow}, {match: ["git/abc*", "git/a"], do: deny}]`: "dragoman.policy[1]: can never decide anything",
+	} {
+		s, problems := Parse("f", []byte("mcpServers: {git: {command: x}}\ndragoman:\n  policy: "+rules+"\n"), nil)
+		if s != nil || !strings.Contains(listing(problems), want) {
+			t.Errorf("%s: %s", rules, listing(problems))
+		}
+		s, problems = Parse("f", []byte("dragoman:\n  projects:\n    shop:\n      mcpServers: {git: {command: x}}\n      policy: "+rules+"\n    mall: {mcpServers: {git: {command: x}}}\n"), nil)
+		if s == nil || s.Projects[0].Config != nil || s.Projects[0].Unusable == nil || s.Projects[1].Config == nil {
+			t.Errorf("in a project: %s: %s", rules, listing(problems))
+		}
+	}
+	for rules, want := range map[string]string{
+		`[{match: "gitt/*", do: deny}]`: "did you mean git/",
+		`[{match: "x/*", do: deny}]`:    "matches nothing of a server that is configured",
+		`[{match: "git/*", do: allow, who: {keys: [a]}}, {match: "git/*", do: deny}]`: "",
+	} {
+		s, problems := Parse("f", []byte("mcpServers: {git: {command: x}}\ndragoman:\n  policy: "+rules+"\n"), nil)
+		if s == nil || (want == "") != (len(problems) == 0) || !strings.Contains(listing(problems), want) {
+			t.Errorf("%s: %s", rules, listing(problems))
+		}
+	}
+}
