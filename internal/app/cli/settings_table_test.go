@@ -21,13 +21,34 @@ import (
 
 // settings returns the table: one row for each key of package config.
 func settings() map[string]setting {
-	all := map[string]setting{}
+	all := policySettings()
 	for _, rows := range []map[string]setting{serveSettings(), accessSettings(), limitSettings(), entrySettings(), serverSettings(), signInSettings(), dialectSettings(), projectSettings()} {
 		for key, row := range rows {
 			all[key] = row
 		}
 	}
 	return all
+}
+
+// policySettings has the rows for rules. Of the caller of these tests, who needs no key, rules know that it has all
+// roles, and no name.
+func policySettings() map[string]setting {
+	row := func(rules string, hidden bool) setting {
+		return setting{ours: `policy: [` + rules + `]`, effect: func(s *stage) {
+			list := s.list("tools")
+			if strings.Contains(list, `"a__echo"`) == hidden || !strings.Contains(list, `"a__`) {
+				s.Errorf("echo should be hidden: %t: %s", hidden, list)
+			}
+		}}
+	}
+	const rest = `, {match: a/echo, do: deny}`
+	return map[string]setting{
+		"dragoman.policy.match":      row(`{match: ["b/x", "a/ec*"], do: deny}`, true),
+		"dragoman.policy.do":         row(`{match: a/echo, do: allow}, {match: "*/echo", who: {roles: [admin]}, do: deny}`, false),
+		"dragoman.policy.who.keys":   row(`{match: a/echo, who: {keys: [ci]}, do: allow}`+rest, true),
+		"dragoman.policy.who.people": row(`{match: a/echo, who: {people: [ada]}, do: allow}`+rest, true),
+		"dragoman.policy.who.roles":  row(`{match: a/echo, who: {roles: [operator]}, do: allow}`+rest, false),
+	}
 }
 
 func projectSettings() map[string]setting {
@@ -56,6 +77,7 @@ func projectSettings() map[string]setting {
 		"dragoman.projects.NAME.mcpServers":                        row(peer, tools(`"b__`, `"a__`)),
 		"dragoman.projects.NAME.servers":                           row(peer+`, servers: {b: {prefix: fresh}}`, tools(`"fresh__`, `"b__`)),
 		"dragoman.projects.NAME.expose":                            row(`use: [a], expose: {tools: {deny: [echo]}}`, tools(`"a__`, `"a__echo"`)),
+		"dragoman.projects.NAME.policy":                            row(`use: [a], policy: [{match: a/echo, do: deny}]`, tools(`"a__`, `"a__echo"`)),
 		"dragoman.projects.NAME.limits": row(`limits: {body: 1KiB}`, func(s *stage) {
 			s.wants(s.post("/p/shop/mcp", strings.Repeat(" ", 2000)), "413 ")
 			s.lacks(s.post("/mcp", strings.Repeat(" ", 2000)), "413 ")

@@ -7,6 +7,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/relay/catalog"
+	"github.com/dragoman-mcp/dragoman/internal/team/store"
 )
 
 // TestReach checks what keys may use: their own project, with the role that calls need, and of it the
@@ -66,6 +67,31 @@ func TestReach(t *testing.T) {
 	for _, who := range []*identity.Principal{nil, {}, identity.Named("local")} {
 		if _, ok := NewGate(true).Reach(who, "default"); ok {
 			t.Error(fmt.Sprint(who), "may use the default project")
+		}
+	}
+}
+
+// TestCaller checks what rules know of callers: a key's name, and whom it acts for, with their roles.
+func TestCaller(t *testing.T) {
+	ada := &store.Person{ID: "1", Name: "Ada", Roles: map[string][]identity.Role{"shop": {identity.Caller, identity.Operator}, "mall": {identity.Admin}}}
+	hers, alone := Key{ID: NewID(), Name: "laptop", Owner: store.PersonSubject + "1", Project: "shop", Role: identity.Caller}, Key{ID: NewID(), Name: "ci", Project: "shop", Role: identity.Caller}
+	g := NewGate(false)
+	g.Use(NewKeys(MACKey{}, []Key{hers, alone}))
+	g.people.Store(&People{known: map[string]*store.Person{store.PersonSubject + "1": ada}})
+	for _, c := range []struct {
+		who     *identity.Principal
+		project string
+		want    string
+	}{
+		{&g.Keys().byID[hers.ID].who, "shop", "laptop Ada [caller caller operator]"},
+		{&g.Keys().byID[hers.ID].who, "mall", "laptop  []"},
+		{&g.Keys().byID[alone.ID].who, "shop", "ci  [caller]"},
+		{identity.Local, "shop", "  [caller admin]"},
+		{nil, "shop", "  []"},
+	} {
+		got := g.Caller(c.who, c.project)
+		if x := fmt.Sprintf("%s %s %v", got.Key, got.Person, got.Roles); x != c.want {
+			t.Errorf("%+v in %s: %s, want %s", c.who, c.project, x, c.want)
 		}
 	}
 }
