@@ -5,7 +5,8 @@
 // The gateway runs the chain after it has found the server of a call and before it sends anything.
 // So a step sees the caller, the server and the tool, and can refuse the call, or ask the person
 // behind the client first. A call whose name leads nowhere never reaches a step. That's why an audit
-// trail is an Auditor; a subscriber of events wouldn't do either, because it may miss events. The
-// Rules say which items somebody may use; the project makes a step and a filter of lists from them. The
-// package does no I/O and starts no goroutine. An empty Chain and a nil Auditor cost nothing.
+// trail is an Auditor; a subscriber of events wouldn't do either, because it may miss events.
+//
+// Rules say which items somebody may use; a project makes both a step and the filter of its lists from
+// them. The package does no I/O and starts no goroutine. An empty Chain and a nil Auditor cost nothing.
 package policy
