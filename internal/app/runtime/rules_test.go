@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -295,5 +296,44 @@ func TestAuthorise(t *testing.T) {
 	}
 	if n := len(p.newRules(&config.Snapshot{Servers: []config.Server{{Name: "git"}}}).chain(nil)); n != 0 {
 		t.Errorf("without rules, there are %d steps", n)
+	}
+}
+
+// TestRulesOfAnOpenSession denies everybody everything, and asks in a session at the endpoint of one server that was
+// opened before, and that no HTTP door stands before. Nothing reaches the server, and nothing seems to exist.
+func TestRulesOfAnOpenSession(t *testing.T) {
+	h := newRuledHouse(t)
+	for _, server := range []string{"old", "new"} {
+		h.deny(t)
+		v, err := h.Default().Visit(t.Context(), server, VisitOptions{Capabilities: []byte(`{"tasks":{}}`)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer v.Close()
+		ask := func(method, params string) string {
+			m, err := v.Call(t.Context(), method, []byte(params))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return string(m.Raw)
+		}
+		made, task := ask(mcp.MethodCallTool, `{"name":"task","task":{},"arguments":{}}`), struct{ TaskID string }{}
+		_ = json.Unmarshal([]byte(resultMember(t, made, "task")), &task)
+		id := task.TaskID
+		if got := ask(mcp.MethodGetTask, `{"taskId":"`+id+`"}`); !strings.Contains(got, `"status"`) {
+			t.Fatalf("%s: %s", made, got)
+		}
+		h.Apply(event.DefaultProject, snapshotOf(t, "dragoman: {policy: [{match: \"*\", do: deny}]}\n"+h.text))
+		for _, c := range []struct{ method, params, want string }{
+			{mcp.MethodGetTask, `{"taskId":"` + id + `"}`, "Task not found"},
+			{mcp.MethodCallTool, `{"name":"add","arguments":{"a":1,"b":2}}`, "Unknown tool: add"},
+			{mcp.MethodListTools, `{}`, "Method not found"},
+			{"acme/do", `{}`, "Method not found"},
+		} {
+			before := h.sent(c.method)
+			if got := ask(c.method, c.params); !strings.Contains(got, c.want) || h.sent(c.method) != before {
+				t.Errorf("%s: %s: %s", server, c.method, got)
+			}
+		}
 	}
 }
