@@ -120,11 +120,12 @@ var (
 // follow keeps the gate's keys and people those of the store until ctx ends. It calls end for the seat of each key
 // and of each grant that was revoked, has expired, or acts for a person who may not use it any more. A key that has ended with its
 // project is refused, but its calls end as the project's do, which gives them time. inFile returns the projects
-// that the configuration file declares.
-func (e *entry) follow(ctx context.Context, s *store.Store, inFile func() []string, end func(seat string, cause error)) {
+// that the configuration file declares. If somebody has other roles in a project, follow calls regraded for it.
+func (e *entry) follow(ctx context.Context, s *store.Store, inFile func() []string, end func(seat string, cause error), regraded func(project string)) {
 	var ending sync.WaitGroup
 	defer ending.Wait()
 	seats, _ := e.gate.Seats(time.Now())
+	people := e.roster.People()
 	for before, snapshot := s.Snapshot(), s.Snapshot(); ; before, snapshot = snapshot, s.Snapshot() {
 		keys, err := e.update(ctx)
 		if err != nil && ctx.Err() != nil {
@@ -156,6 +157,11 @@ func (e *entry) follow(ctx context.Context, s *store.Store, inFile func() []stri
 			}
 		}
 		seats = inForce
+		known := people
+		people = e.roster.People()
+		for project := range people.Regraded(known) {
+			regraded(project)
+		}
 		if !wait(ctx, snapshot.Replaced(), next) {
 			return
 		}

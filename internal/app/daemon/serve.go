@@ -181,7 +181,7 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 	defer running.Wait()
 	defer cancel()
 	running.Go(func() { e.keepUses(ctx) })
-	running.Go(func() { e.follow(ctx, o.store, d.homes.InFile, d.runtime.Endpoints().EndSeat) })
+	running.Go(func() { e.follow(ctx, o.store, d.homes.InFile, d.runtime.Endpoints().EndSeat, d.runtime.Regraded) })
 	if o.cert != nil {
 		running.Go(func() { followCertificate(ctx, o.cert, o.Config.TLS, plain) })
 	}

@@ -66,6 +66,7 @@ type Project struct {
 	single   map[string]*mount          // the endpoints of single servers, by server name
 	singles  map[string]*gateway.Single // the handlers of the endpoints in single, by server name
 	policy   atomic.Pointer[rules]      // of snapshot; written under mu
+	round    int                        // how often somebody has got other roles; rules of another round aren't the same
 	draining bool
 	removed  bool // gone is closed or about to be
 }
@@ -232,6 +233,11 @@ func (p *Project) apply(asked *config.Snapshot) {
 	order, enabled := p.adoptLocked(s, h, shared, &out)
 	moves := p.planLocked(s, order, enabled, &out)
 	p.mu.Unlock()
+	p.move(moves, out)
+}
+
+// move brings new handlers into use, and retires what isn't used any longer.
+func (p *Project) move(moves []move, out leaving) {
 	for _, x := range moves {
 		out.add(x.m.replace(x.h, x.to))
 	}

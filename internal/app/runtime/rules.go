@@ -3,6 +3,7 @@ package runtime
 import (
 	"context"
 	"reflect"
+	"slices"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
@@ -20,11 +21,12 @@ type rules struct {
 	// project's own, and for a server of default those of default.
 	of     map[string][]policy.Rules
 	caller func(*identity.Principal) policy.Caller
+	round  int // see Project.round
 }
 
 // newRules returns the rules of a configuration of the project.
 func (p *Project) newRules(s *config.Snapshot) *rules {
-	r := &rules{of: make(map[string][]policy.Rules), caller: func(who *identity.Principal) policy.Caller {
+	r := &rules{round: p.round, of: make(map[string][]policy.Rules), caller: func(who *identity.Principal) policy.Caller {
 		if f := p.runtime.opts.Caller; f != nil {
 			return f(who, p.name)
 		}
@@ -46,7 +48,48 @@ func (p *Project) newRules(s *config.Snapshot) *rules {
 }
 
 // same reports whether q decides like r. r may be nil.
-func (r *rules) same(q *rules) bool { return r != nil && reflect.DeepEqual(r.of, q.of) }
+func (r *rules) same(q *rules) bool {
+	return r != nil && r.round == q.round && reflect.DeepEqual(r.of, q.of)
+}
+
+// named reports whether any rule is not for everybody.
+func (r *rules) named() bool {
+	for _, lists := range r.of {
+		for _, list := range lists {
+			if slices.ContainsFunc(list, func(x policy.Rule) bool { return !x.Everybody() }) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Regraded says that somebody has other roles in a project now. If its rules depend on who asks, new handlers tell
+// its clients that their lists may have changed, as after a change of the rules, and let go of what they may not
+// hear any more.
+func (r *Runtime) Regraded(project string) {
+	r.turn <- struct{}{}
+	defer func() { <-r.turn }()
+	if p := r.Project(project); p != nil && p.policy.Load().named() {
+		p.renew()
+	}
+}
+
+// renew makes new handlers for the configuration in use.
+func (p *Project) renew() {
+	var out leaving
+	p.mu.Lock()
+	p.round++
+	var enabled []config.Server
+	for _, c := range p.snapshot.Servers {
+		if !c.Disabled {
+			enabled = append(enabled, c)
+		}
+	}
+	moves := p.planLocked(p.snapshot, p.order, enabled, &out)
+	p.mu.Unlock()
+	p.move(moves, out)
+}
 
 // filter returns what the rules show of the project to who, or nil for everything.
 func (r *rules) filter(who *identity.Principal) catalog.Filter {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,8 +23,9 @@ import (
 // ruledHouse is a house whose rules a test changes. Rules know people by the header X-Who.
 type ruledHouse struct {
 	*house
-	text  string
-	sites map[string]*site
+	text     string
+	sites    map[string]*site
+	operator atomic.Bool // ann is one
 }
 
 func newRuledHouse(t *testing.T) *ruledHouse {
@@ -31,7 +33,13 @@ func newRuledHouse(t *testing.T) *ruledHouse {
 	h.text = h.servers(t, "strict-2025-11-25")
 	h.open(t, h.text, func(o *Options) {
 		o.Principal, o.Reach = withKey, anybody
-		o.Caller = func(who *identity.Principal, _ string) policy.Caller { return policy.Caller{Person: who.Key()} }
+		o.Caller = func(who *identity.Principal, _ string) policy.Caller {
+			c := policy.Caller{Person: who.Key()}
+			if who.Key() == "ann" && h.operator.Load() {
+				c.Roles = []identity.Role{identity.Operator}
+			}
+			return c
+		}
 	})
 	mux := http.NewServeMux()
 	h.Routes(mux)
@@ -128,6 +136,42 @@ func TestRulesAtEveryDoor(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestRegraded gives ann a role, and takes it from her. The rules haven't changed, but what they say of her has, so
+// her running session hears of it, within a second. If no rule depends on who asks, nobody hears of it.
+func TestRegraded(t *testing.T) {
+	h := newRuledHouse(t)
+	items := `["*/echo", "*/prompt:greet", "*/resource:fake://text", "*/resource:fake://items/*"]`
+	h.Apply(event.DefaultProject, snapshotOf(t, `dragoman: {policy: [{match: "*", who: {roles: [operator], people: [bob]}, do: allow}, {match: `+items+", do: deny}]}\n"+h.text))
+	for _, revision := range mcp.Revisions() {
+		for path, prefixes := range map[string][]string{"": {"old__", "new__"}, "/s/old": {""}, "/s/new": {""}} {
+			t.Run(revision.String()+" at "+path, func(t *testing.T) {
+				ann, bob := h.client(t, "ann", revision, path, func() {}), h.client(t, "bob", revision, path, func() {})
+				if _, err := ann.Subscribe(t.Context(), fake.Filter{Tools: true}); err != nil {
+					t.Fatal(err)
+				}
+				h.checkItems(t, ann, prefixes, false)
+				for _, is := range []bool{true, false} {
+					serial := ann.Serial()
+					h.operator.Store(is)
+					h.Regraded(event.DefaultProject)
+					ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
+					_, err := ann.Await(ctx, serial, func(n fake.Notice) bool { return n.Method == mcp.NoteToolsChanged })
+					if stop(); err != nil {
+						t.Errorf("operator %t: ann does not hear that the tools have changed: %v", is, err)
+					}
+					h.checkItems(t, ann, prefixes, is)
+					h.checkItems(t, bob, prefixes, true)
+				}
+			})
+		}
+	}
+	h.deny(t)
+	before := h.Default().policy.Load()
+	if h.Regraded(event.DefaultProject); h.Default().policy.Load() != before {
+		t.Error("without rules, there are new handlers")
 	}
 }
 

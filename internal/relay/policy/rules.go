@@ -92,6 +92,9 @@ func (r *Rule) MayMatch(server string) bool {
 	return slices.ContainsFunc(r.Match, func(p string) bool { return MayName(p, server) })
 }
 
+// Everybody reports whether the rule is for everybody.
+func (r *Rule) Everybody() bool { return len(r.Keys)+len(r.People)+len(r.Roles) == 0 }
+
 func (r *Rule) matches(name string) bool {
 	for _, p := range r.Match {
 		if pattern.Glob(p, name) {
@@ -102,10 +105,7 @@ func (r *Rule) matches(name string) bool {
 }
 
 func (r *Rule) isFor(who Caller) bool {
-	if len(r.Keys) == 0 && len(r.People) == 0 && len(r.Roles) == 0 {
-		return true
-	}
-	return isOneOf(r.Keys, who.Key) || isOneOf(r.People, who.Person) || slices.ContainsFunc(r.Roles, func(least identity.Role) bool {
+	return r.Everybody() || isOneOf(r.Keys, who.Key) || isOneOf(r.People, who.Person) || slices.ContainsFunc(r.Roles, func(least identity.Role) bool {
 		return slices.ContainsFunc(who.Roles, func(has identity.Role) bool { return has.Includes(least) })
 	})
 }

@@ -95,7 +95,7 @@ func (c *compiler) readWho(o *object, r *policy.Rule) {
 		}
 		r.Roles = append(r.Roles, role)
 	})
-	if len(r.Keys)+len(r.People)+len(r.Roles) == 0 {
+	if r.Everybody() {
 		c.problem(who.n, who.path, "names nobody", nobodyHint)
 	}
 	who.done()
@@ -106,8 +106,7 @@ const nobodyHint = "write keys, people or roles, each with a list; without who, 
 // shadow returns the index of the first rule for everybody that matches whatever r matches, or -1.
 func shadow(before policy.Rules, r policy.Rule) int {
 	return slices.IndexFunc(before, func(x policy.Rule) bool {
-		everybody := len(x.Keys)+len(x.People)+len(x.Roles) == 0
-		return everybody && len(r.Match) > 0 && !slices.ContainsFunc(r.Match, func(p string) bool {
+		return x.Everybody() && len(r.Match) > 0 && !slices.ContainsFunc(r.Match, func(p string) bool {
 			return !slices.ContainsFunc(x.Match, func(q string) bool { return covers(q, p) })
 		})
 	})
@@ -130,7 +129,7 @@ func (p *printer) policy(rules policy.Rules) {
 		x := &rules[i]
 		p.line(2, "-")
 		p.list(3, "match", x.Match)
-		if len(x.Keys)+len(x.People)+len(x.Roles) > 0 {
+		if !x.Everybody() {
 			p.line(3, "who:")
 		}
 		var roles []string

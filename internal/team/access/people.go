@@ -165,6 +165,28 @@ func (p *People) Find(name string) (store.Person, bool) {
 	return store.Person{}, false
 }
 
+// Regraded returns the projects in which somebody has other roles than before.
+func (p *People) Regraded(before *People) map[string]bool {
+	projects := map[string]bool{}
+	for subject, x := range p.known {
+		was := before.known[subject]
+		if was == nil || was == x {
+			continue // whoever is new has no client yet
+		}
+		for project, roles := range x.Roles {
+			if !slices.Equal(roles, was.Roles[project]) {
+				projects[project] = true
+			}
+		}
+		for project := range was.Roles {
+			if len(x.Roles[project]) == 0 {
+				projects[project] = true
+			}
+		}
+	}
+	return projects
+}
+
 // Session returns whose session has a secret, or nil if no session in force has it.
 func (p *People) Session(secret string, now time.Time) *identity.Principal {
 	s, ok := secretOf(secret)
