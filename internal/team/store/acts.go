@@ -2,47 +2,106 @@ package store
 
 import (
 	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
 	"math"
+	"strconv"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/team/sqldb"
 )
 
-// Act says who did what to which object, and when.
+// Act says who did what to which object, and when. Each has the hash of the one before, so that it shows if
+// somebody has changed, moved or deleted one.
 type Act struct {
-	Seq    int64  // greater than that of every earlier act
-	Actor  string // the subject of a principal
-	Action string // such as "set"
-	Object string // its kind, a colon and its name, such as "secret:default/token"
-	At     time.Time
+	Seq     int64     `json:"seq"`               // one more than that of the act before
+	At      time.Time `json:"at"`                // in UTC
+	Actor   string    `json:"actor"`             // the subject of a principal
+	Via     string    `json:"via,omitempty"`     // through what, such as the console
+	Project string    `json:"project,omitempty"` // "" if it was about the whole house
+	Action  string    `json:"action"`            // such as "set"
+	Object  string    `json:"object"`            // its kind, a colon and its name, such as "secret:default/token"
+	// Was and Became are JSON of what was changed, without secrets. They're "" if there is nothing to say.
+	Was    json.RawMessage `json:"was,omitempty"`
+	Became json.RawMessage `json:"became,omitempty"`
+
+	Prev []byte `json:"-"` // the Sum of the act before; empty for the first of all
+	Sum  []byte `json:"sum"`
 }
 
-// keptActs is the number of acts that the database keeps.
-const keptActs = 100_000
+// keptActs is the number of acts that the database keeps. The oldest go, a hundred at a time.
+const (
+	keptActs   = 100_000
+	actsAtOnce = 100
+)
+
+// actColumns are all columns of an act, as scanAct reads them.
+const actColumns = "seq, actor, via, project, action, object, was, became, happened, prev, sum"
+
+// hash returns what the Sum of an act has to be. happened is the time as the database has it.
+func (a *Act) hash(happened string) []byte {
+	h := sha256.New()
+	for _, s := range []string{string(a.Prev), strconv.FormatInt(a.Seq, 10), a.Actor, a.Via, a.Project, a.Action, a.Object, string(a.Was), string(a.Became), happened} {
+		_, _ = h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(s))))
+		_, _ = h.Write([]byte(s))
+	}
+	return h.Sum(nil)
+}
+
+// scanAct reads the row of an act, which has actColumns. It returns the time as the database has it, too.
+func scanAct(scan func(...any) error) (a Act, happened string, err error) {
+	var was, became string
+	if err := scan(&a.Seq, &a.Actor, &a.Via, &a.Project, &a.Action, &a.Object, &was, &became, &happened, &a.Prev, &a.Sum); err != nil {
+		return a, "", err
+	}
+	a.Was, a.Became = json.RawMessage(was), json.RawMessage(became)
+	a.At, err = moment(happened)
+	return a, happened, err
+}
 
 // Tx is a transaction of Store.Write. It's good only during the function that got it, and only for one
 // goroutine. Its methods stand with the kind of object that they change or read.
 type Tx struct {
 	t     *sqldb.Tx
 	actor string
+	via   string
 }
 
 // did says what happens to an object in this transaction: to the acts, to the snapshots of all
-// processes, and by that to whoever waits for a new one.
+// processes, and by that to whoever waits for a new one. If the act can't be recorded, nothing of the
+// transaction happens.
 func (t *Tx) did(action, kind, name string) error {
-	object := kind + ":" + name
-	seq, err := t.t.Take("acts")
-	if err == nil {
-		err = t.t.Exec("INSERT INTO acts (seq, actor, action, object, happened) VALUES (?, ?, ?, ?, ?)", seq, t.actor, action, object, t.t.Now)
-	}
-	if err == nil && seq%100 == 0 {
-		err = t.t.Exec("DELETE FROM acts WHERE seq <= ?", seq-keptActs)
-	}
+	err := t.record(Act{Action: action, Object: kind + ":" + name})
 	if err == nil {
 		err = t.changed(action, kind, name)
 	}
 	return err
 }
+
+// record adds an act to the chain. Nobody else writes meanwhile; see sqldb.DB.Write.
+func (t *Tx) record(a Act) (err error) {
+	a.Actor, a.Via = t.actor, t.via
+	if a.Seq, err = t.t.Take(actCounter); err != nil {
+		return err
+	}
+	err = t.t.Row("SELECT sum FROM acts WHERE seq = ?", []any{a.Seq - 1}, &a.Prev)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return err
+	}
+	// If somebody has deleted the act before, this one has no predecessor, which shows.
+	err = t.t.Exec("INSERT INTO acts ("+actColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		a.Seq, a.Actor, a.Via, a.Project, a.Action, a.Object, string(a.Was), string(a.Became), t.t.Now, nonNil(a.Prev), a.hash(t.t.Now))
+	if err == nil && a.Seq%actsAtOnce == 0 {
+		err = t.t.Exec("DELETE FROM acts WHERE seq <= ?", a.Seq-keptActs)
+	}
+	return err
+}
+
+// actCounter is the counter of the acts.
+const actCounter = "acts"
 
 // changed says to the snapshots of all processes that an object has changed, without an act.
 func (t *Tx) changed(action, kind, name string) error {
@@ -61,13 +120,9 @@ func (s *Store) Acts(ctx context.Context, before int64, most int) (list []Act, e
 	}
 	err = s.read(ctx, func(t *sqldb.Tx) error {
 		list, err = sqldb.All(t, func(scan func(...any) error) (a Act, err error) {
-			var at string
-			if err := scan(&a.Seq, &a.Actor, &a.Action, &a.Object, &at); err != nil {
-				return a, err
-			}
-			a.At, err = moment(at)
+			a, _, err = scanAct(scan)
 			return a, err
-		}, "SELECT seq, actor, action, object, happened FROM acts WHERE seq < ? ORDER BY seq DESC LIMIT ?", before, most)
+		}, "SELECT "+actColumns+" FROM acts WHERE seq < ? ORDER BY seq DESC LIMIT ?", before, most)
 		return err
 	})
 	return list, err

@@ -161,7 +161,7 @@ func (s *Store) Write(ctx context.Context, actor string, change func(*Tx) error)
 	if err != nil {
 		return err
 	}
-	if err := db.Write(ctx, func(t *sqldb.Tx) error { return change(&Tx{t, actor}) }); err != nil {
+	if err := db.Write(ctx, func(t *sqldb.Tx) error { return change(&Tx{t: t, actor: actor}) }); err != nil {
 		return err
 	}
 	// The change is made. If it can't be read now, follow tries again.

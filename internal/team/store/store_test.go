@@ -138,7 +138,7 @@ func TestActsAreBounded(t *testing.T) {
 				return err
 			}
 			for _, q := range []string{
-				"INSERT INTO acts (seq, actor, action, object, happened) VALUES (50, 'ada', 'set', 'x', '2026-01-02T03:04:05.000Z'), (150, 'ada', 'set', 'x', '2026-01-02T03:04:05.000Z')",
+				"INSERT INTO acts (" + actColumns + ") VALUES (50, 'ada', '', '', 'set', 'x', '', '', '2026-01-02T03:04:05.000Z', '', ''), (150, 'ada', '', '', 'set', 'x', '', '', '2026-01-02T03:04:05.000Z', '', '')",
 				fmt.Sprintf("UPDATE counters SET last = %d WHERE name = 'acts'", keptActs+99),
 			} {
 				if err := t.t.Exec(q); err != nil {
