@@ -42,7 +42,14 @@ func TestIDTokens(t *testing.T) {
 		{"expired 30 s ago", object{"exp": now - 30}, "", nil},
 		{"expired 2 hours ago", object{"exp": now - 7200}, "", ErrClock},
 		{"made in 2 hours", object{"iat": now + 7200}, "", ErrClock},
+		{"valid in 2 hours", object{"nbf": now + 7200}, "", ErrClock},
+		{"without an end", object{"exp": nil}, "", ErrProvider},
+		{"an audience that contains ours", object{"aud": "dragoman2"}, "", ErrProvider},
+		{"an audience of a number", object{"aud": 7}, "", ErrProvider},
 		{"an unknown key", nil, "strange", ErrProvider},
+		{"a key of another kind", nil, "rsa", ErrProvider},
+		{"two parts", nil, "e30.e30", ErrProvider},
+		{"no algorithm", nil, "eyJhbGciOiJub25lIn0.e30.", ErrProvider},
 		{"no token", nil, "none", ErrProvider},
 	} {
 		page, flow, err := l.Begin(t.Context(), "https://mcp.example.com/login/callback")
@@ -60,8 +67,13 @@ func TestIDTokens(t *testing.T) {
 		switch p.idToken = es(c); row.token {
 		case "strange":
 			p.idToken = signed("strange", "ES256", c, object{"kid": "p256"})
+		case "rsa":
+			p.idToken = signed("p256", "RS256", c, object{"kid": "rsa"})
 		case "none":
 			p.idToken = ""
+		case "":
+		default:
+			p.idToken = row.token
 		}
 		q := url.Values{"code": {"x"}, "state": {flow.State}}
 		who, err := l.Finish(t.Context(), flow, "https://mcp.example.com/login/callback", q)

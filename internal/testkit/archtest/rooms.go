@@ -93,7 +93,6 @@ var guests = map[string][]string{
 	"github.com/zalando/go-keyring": {"internal/team/vault"},
 	// Who checks or signs JWTs (docs/adr/0038, 0040).
 	"github.com/go-jose/go-jose/v4": {"internal/team", "internal/testkit/idptest"},
-	"github.com/coreos/go-oidc/v3":  {"internal/team/issuers"},
 	// The built-in servers are commands. Only package cli may import them.
 	Module + "/internal/server": {"internal/server", "internal/app/cli"},
 }
