@@ -11,8 +11,9 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
-	"github.com/go-jose/go-jose/v4/json"
 	"github.com/go-jose/go-jose/v4/jwt"
+
+	"github.com/dragoman-mcp/dragoman/internal/team/signin/oauth"
 )
 
 // proofKey is how a client authenticates that signs an assertion with its key (RFC 7523 §2.2, OpenID Connect Core §9).
@@ -31,28 +32,13 @@ var algorithms = []jose.SignatureAlgorithm{
 	jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512, jose.ES256, jose.ES384, jose.ES512, jose.EdDSA,
 }
 
-// parseKeys reads a set of public keys. What isn't one is left out.
+// parseKeys reads a set of public keys.
 func parseKeys(body []byte) ([]jose.JSONWebKey, error) {
-	var set struct {
-		Keys []json.RawMessage `json:"keys"`
-	}
-	if err := decode(body, &set); err != nil {
-		return nil, err
-	}
-	if len(set.Keys) > mostKeys {
+	keys, err := oauth.ReadKeys(body)
+	if len(keys) > mostKeys {
 		return nil, errors.New("there are too many keys")
 	}
-	var keys []jose.JSONWebKey
-	for _, text := range set.Keys {
-		var k jose.JSONWebKey
-		if k.UnmarshalJSON(text) == nil && k.IsPublic() && k.Valid() && k.Use != "enc" {
-			keys = append(keys, k)
-		}
-	}
-	if len(keys) == 0 {
-		return nil, errors.New("there is no public key")
-	}
-	return keys, nil
+	return keys, err
 }
 
 // checkKeys returns an error if a client that signs can't have these keys. origin is that of its document.

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	jose "github.com/go-jose/go-jose/v4"
-	"github.com/go-jose/go-jose/v4/json"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/work"
 )
@@ -30,20 +29,13 @@ const (
 	leastRSA     = 2048 // bits
 )
 
-// key is a public key of an issuer.
-type key struct {
-	id     string
-	alg    string // the only algorithm that it's for; "" if the issuer doesn't say
-	public any    // *rsa.PublicKey, *ecdsa.PublicKey or ed25519.PublicKey
-}
-
 // fits reports whether a key may have made a signature: an issuer's RSA key never checks an ECDSA signature, nor
 // one key the signatures of an algorithm that it isn't for.
-func (k *key) fits(h header) bool {
-	if h.kid != "" && k.id != h.kid || k.alg != "" && k.alg != string(h.alg) {
+func fits(k *jose.JSONWebKey, h header) bool {
+	if h.kid != "" && k.KeyID != h.kid || k.Algorithm != "" && k.Algorithm != string(h.alg) {
 		return false
 	}
-	switch p := k.public.(type) {
+	switch p := k.Key.(type) {
 	case *rsa.PublicKey:
 		return (strings.HasPrefix(string(h.alg), "RS") || strings.HasPrefix(string(h.alg), "PS")) && p.N.BitLen() >= leastRSA
 	case *ecdsa.PublicKey:
@@ -54,31 +46,9 @@ func (k *key) fits(h header) bool {
 	return false
 }
 
-// readKeys reads a JWK set (RFC 7517 §5). It leaves out keys that we can't use, and everything but public keys.
-func readKeys(b []byte) ([]key, error) {
-	var set struct {
-		Keys []json.RawMessage `json:"keys"`
-	}
-	if err := json.Unmarshal(b, &set); err != nil || set.Keys == nil {
-		return nil, errors.New("the answer is not a JWK set")
-	}
-	var all []key
-	for _, raw := range set.Keys {
-		var k jose.JSONWebKey
-		if len(all) == maxKeys || json.Unmarshal(raw, &k) != nil || k.Use != "" && k.Use != "sig" || !k.IsPublic() || !k.Valid() {
-			continue
-		}
-		all = append(all, key{k.KeyID, k.Algorithm, k.Key})
-	}
-	if len(all) == 0 {
-		return nil, errors.New("the JWK set has no key that can be used")
-	}
-	return all, nil
-}
-
 // keySet has the keys of an issuer.
 type keySet struct {
-	fetch func(context.Context) ([]key, time.Duration, error)
+	fetch func(context.Context) ([]jose.JSONWebKey, time.Duration, error)
 	tell  func(error) // is called after each fetch, with nil if it worked
 
 	life    context.Context // ends with close
@@ -86,14 +56,14 @@ type keySet struct {
 	running work.Group
 
 	mu      sync.Mutex
-	keys    []key
+	keys    []jose.JSONWebKey
 	fetched time.Time     // when keys were fetched
 	fresh   time.Time     // until when they need not be fetched again
 	asked   time.Time     // when the last fetch began
 	flight  chan struct{} // closed when the running fetch has ended; nil if none runs
 }
 
-func newKeySet(fetch func(context.Context) ([]key, time.Duration, error), tell func(error)) *keySet {
+func newKeySet(fetch func(context.Context) ([]jose.JSONWebKey, time.Duration, error), tell func(error)) *keySet {
 	s := &keySet{fetch: fetch, tell: tell}
 	s.life, s.end = context.WithCancel(context.Background())
 	return s
@@ -125,7 +95,7 @@ func (s *keySet) verify(ctx context.Context, text string) ([]byte, error) {
 	}
 	const most = 8 // without a key id, each of these may be the one
 	for _, k := range keys[:min(len(keys), most)] {
-		if payload, err := signed.Verify(k.public); err == nil {
+		if payload, err := signed.Verify(k.Key); err == nil {
 			return payload, nil
 		}
 	}
@@ -135,7 +105,7 @@ func (s *keySet) verify(ctx context.Context, text string) ([]byte, error) {
 // find returns the keys that may have made a signature. If there is none, or if the keys are old, it fetches them
 // again, unless that was done within the last minute; all who wait share one fetch. The error is errNoKeys if
 // there are no keys at all, or that of ctx.
-func (s *keySet) find(ctx context.Context, h header) ([]key, error) {
+func (s *keySet) find(ctx context.Context, h header) ([]jose.JSONWebKey, error) {
 	now := time.Now()
 	fitting, old := s.look(h, now)
 	if len(fitting) > 0 && !old {
@@ -164,14 +134,14 @@ func (s *keySet) find(ctx context.Context, h header) ([]key, error) {
 }
 
 // look returns the keys that may have made a signature, and whether they should be fetched again.
-func (s *keySet) look(h header, now time.Time) (fitting []key, old bool) {
+func (s *keySet) look(h header, now time.Time) (fitting []jose.JSONWebKey, old bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if now.Sub(s.fetched) >= lastGood && !now.Before(s.fresh) {
 		return nil, true
 	}
 	for i := range s.keys {
-		if s.keys[i].fits(h) {
+		if fits(&s.keys[i], h) {
 			fitting = append(fitting, s.keys[i])
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	jose "github.com/go-jose/go-jose/v4"
+
 	"github.com/dragoman-mcp/dragoman/internal/team/signin/oauth"
 )
 
@@ -24,7 +26,7 @@ type reach struct {
 }
 
 // fetchKeys fetches the keys of the issuer, and says how long they may be kept.
-func (r *reach) fetchKeys(ctx context.Context) ([]key, time.Duration, error) {
+func (r *reach) fetchKeys(ctx context.Context) ([]jose.JSONWebKey, time.Duration, error) {
 	d, at, err := r.find(ctx, r.keys, func(m *oauth.Issuer) string { return m.Keys }, "jwks_uri")
 	if err != nil {
 		return nil, 0, err
@@ -41,8 +43,8 @@ func (r *reach) fetchKeys(ctx context.Context) ([]key, time.Duration, error) {
 	if a.Status != http.StatusOK {
 		return nil, 0, fmt.Errorf("the keys' URL answers with the status %d", a.Status)
 	}
-	keys, err := readKeys(a.Body)
-	return keys, a.Keep(shortestLife, longestLife), err
+	keys, err := oauth.ReadKeys(a.Body)
+	return keys[:min(len(keys), maxKeys)], a.Keep(shortestLife, longestLife), err
 }
 
 // find returns what makes requests, and the URL of a kind, which is the configured one if there is one. name is

@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -85,6 +86,26 @@ func (k *Key) Public() []byte {
 		panic("a public key could not be written: " + err.Error())
 	}
 	return raw
+}
+
+// ReadKeys reads a JWK set of a peer (RFC 7517 §5). It leaves out keys that we can't use and those that sign nothing, and
+// fails if no public key is left.
+func ReadKeys(set []byte) ([]jose.JSONWebKey, error) {
+	d, err := parse(set)
+	if err != nil {
+		return nil, fmt.Errorf("the JWK set cannot be read: %w", err)
+	}
+	var keys []jose.JSONWebKey
+	for v := range d.v.Get("keys").Elements() {
+		var k jose.JSONWebKey
+		if k.UnmarshalJSON(v.Raw()) == nil && (k.Use == "" || k.Use == "sig") && k.IsPublic() && k.Valid() {
+			keys = append(keys, k)
+		}
+	}
+	if len(keys) == 0 {
+		return nil, errors.New("the JWK set has no public key that can be used")
+	}
+	return keys, nil
 }
 
 // assertionLife is how long a client assertion is good: long enough for a clock that is a little wrong.
