@@ -70,15 +70,21 @@ type SignIn struct {
 
 	mu       sync.Mutex
 	declined map[signInKey]time.Time           // who doesn't want to be asked until then
-	asked    map[string]shown                  // the links that clients have got, by SigningIn.id
+	asked    map[string]*shown                 // the links that clients have got, by SigningIn.id
 	handed   map[signInKey]bool                // who has got a list with nothing but the tool sign_in
 	greeted  map[uint64]mcp.SubscriptionFilter // the lists of whose changes a conversation was told that it hears
 }
 
 // shown is a link that clients have got.
 type shown struct {
-	last time.Time // when the last client got it; zero if that one has given up
 	*SigningIn
+	to map[string]shownTo // by client; see SignIn.first
+}
+
+// shownTo is a link at one client.
+type shownTo struct {
+	last time.Time     // when the client's last call got it
+	gone chan struct{} // closed when the client has given up that call
 }
 
 // signInKey identifies a person and a server.
@@ -91,6 +97,7 @@ const (
 	declinedFor  = 5 * time.Minute  // how long nobody is asked again
 	helloLimit   = 8 * time.Second  // how long a handshake waits for a person; some clients give up after 10 s
 	maxSignIns   = 1000             // in each of the maps of a SignIn but greeted
+	maxShown     = 64               // clients that we remember to have a link
 	maxGreeted   = 1 << 14
 )
 
@@ -134,34 +141,77 @@ func (s *SignIn) hasDeclined(key signInKey) bool {
 	return time.Now().Before(s.declined[key])
 }
 
-// first reports whether the call is the first to show a link, or those before it have had time enough. The
-// others wait, so that five calls at once don't ask five times.
-func (s *SignIn) first(a *SigningIn) bool {
+// first reports whether the call is the client's first to show a link, or those before it have had time enough. The
+// others wait, so that five calls at once don't ask five times, until gone is closed: the client has given up the
+// call that has asked. Another client of the person shows the link, too, since it may be the first one, restarted.
+func (s *SignIn) first(a *SigningIn, f *mcp.ClientInfo) (first bool, gone <-chan struct{}) {
+	client := clientOf(f)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if time.Since(s.asked[a.id()].last) < a.hold() {
-		return false
+	link := s.asked[a.id()]
+	if link == nil {
+		link = &shown{SigningIn: a}
+		s.asked = put(s.asked, a.id(), link)
 	}
-	s.asked = put(s.asked, a.id(), shown{time.Now(), a})
-	return true
+	at, known := link.to[client]
+	if known && time.Since(at.last) < a.hold() {
+		return false, at.gone
+	}
+	if !known {
+		at.gone = make(chan struct{})
+	}
+	at.last = time.Now()
+	link.to = putIn(link.to, maxShown, client, at)
+	return true, at.gone
 }
 
-// unasked forgets that a link was shown, because the client has given up. The next call shows it again.
-func (s *SignIn) unasked(a *SigningIn) {
+// stays remembers that the client's call which has shown a link waits for the person, so that no other call
+// of it shows the link.
+func (s *SignIn) stays(a *SigningIn, f *mcp.ClientInfo) {
+	client := clientOf(f)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.asked[a.id()] = shown{SigningIn: a}
+	if link := s.asked[a.id()]; link != nil {
+		if at, known := link.to[client]; known {
+			at.last = time.Now()
+			link.to[client] = at
+		}
+	}
+}
+
+// unasked forgets that a link was shown, so that the next call shows it again. If the client has given up the call
+// that has asked, those that wait are next.
+func (s *SignIn) unasked(a *SigningIn, f *mcp.ClientInfo, gone bool) {
+	client := clientOf(f)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	link := s.asked[a.id()]
+	if link == nil {
+		return
+	}
+	if at, known := link.to[client]; known && gone {
+		close(at.gone)
+	}
+	delete(link.to, client)
+}
+
+// clientOf tells the clients of one person apart: by their conversations, and those that have none by their
+// addresses and names.
+func clientOf(f *mcp.ClientInfo) string {
+	g := *f
+	g.Who = nil
+	return g.Party()
 }
 
 // failed returns why a sign-in has failed since its link was shown, or nil.
 func (s *SignIn) failed(id string) error {
 	s.mu.Lock()
-	a := s.asked[id].SigningIn
+	link := s.asked[id]
 	s.mu.Unlock()
-	if a == nil || !a.over() {
+	if link == nil || !link.over() {
 		return nil
 	}
-	return a.Err()
+	return link.Err()
 }
 
 // hand remembers whether a client's list of tools has nothing but the tool sign_in.

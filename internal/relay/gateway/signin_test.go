@@ -104,18 +104,24 @@ const (
 // ask sends a request and returns what its client gets, and how long it took.
 func ask(t *testing.T, g *Single, f *mcp.ClientInfo, k mcp.Caller, method, params string) (got string, took time.Duration) {
 	t.Helper()
+	began := time.Now()
+	got = request(t.Context(), t, g, f, k, method, params)
+	return got, time.Since(began)
+}
+
+// request sends a request and returns what its client gets.
+func request(ctx context.Context, t *testing.T, g *Single, f *mcp.ClientInfo, k mcp.Caller, method, params string) string {
 	m, err := jsonrpc.Scan([]byte(`{"jsonrpc":"2.0","id":7,"method":"`+method+`","params":`+params+`}`), jsonrpc.Limits{})
 	if err != nil {
 		t.Error(err)
-		return "", 0
+		return ""
 	}
-	began := time.Now()
-	reply, err := g.Call(t.Context(), mcp.NewCall(m, m.Param(mcp.KeyMeta), f), k)
+	reply, err := g.Call(ctx, mcp.NewCall(m, m.Param(mcp.KeyMeta), f), k)
 	if err != nil {
 		w := mcp.Wire(err)
-		return fmt.Sprintf("%d %s %s", w.Code, w.Message, w.Data), time.Since(began)
+		return fmt.Sprintf("%d %s %s", w.Code, w.Message, w.Data)
 	}
-	return string(reply.Msg.Raw), time.Since(began)
+	return string(reply.Msg.Raw)
 }
 
 // answering returns a caller whose person answers a question after a while.
@@ -269,7 +275,7 @@ func TestDoneBeforeTheRetry(t *testing.T) {
 	}
 }
 
-// TestFiveCallsAskOnce lets five calls of clients of each era need a sign-in at once.
+// TestFiveCallsAskOnce lets five calls of one client of each era need a sign-in at once.
 func TestFiveCallsAskOnce(t *testing.T) {
 	for _, r := range []mcp.Revision{mcp.R20251125, mcp.R20260728} {
 		synctest.Test(t, func(t *testing.T) {
@@ -282,7 +288,7 @@ func TestFiveCallsAskOnce(t *testing.T) {
 			var mu sync.Mutex
 			var asked, ran int
 			for i := range 5 {
-				f := &mcp.ClientInfo{Revision: r, Capabilities: []byte(opensLinks), Conversation: uint64(i)}
+				f := &mcp.ClientInfo{Revision: r, Capabilities: []byte(opensLinks), Conversation: 1}
 				all.Go(func() {
 					got, _ := ask(t, g, f, k, mcp.MethodCallTool, fmt.Sprintf(`{"name":"t","arguments":{"i":%d}%s}`, i, withToken))
 					mu.Lock()
@@ -296,6 +302,67 @@ func TestFiveCallsAskOnce(t *testing.T) {
 			if want := map[bool]int{true: 5, false: 4}[r.Legacy()]; asked != 1 || ran != want || p.began != 1 {
 				t.Errorf("%v: asked %d times, %d calls ran, %d sign-ins began; the server got %d calls", r, asked, ran, p.began, len(u.seen.all()))
 			}
+		})
+	}
+}
+
+// TestEachClientIsShownTheLink restarts a person's client, or cancels its call, while that waits for the person to
+// sign in. Another client, and the next call of the same one, show the same link at once, also if they have been
+// waiting for some time.
+func TestEachClientIsShownTheLink(t *testing.T) {
+	legacy := func(n uint64) *mcp.ClientInfo {
+		return &mcp.ClientInfo{Revision: mcp.R20251125, Capabilities: []byte(opensLinks), Conversation: n}
+	}
+	modern := func(name string) *mcp.ClientInfo {
+		return &mcp.ClientInfo{Revision: mcp.R20260728, Capabilities: []byte(opensLinks), Info: []byte(`{"name":"` + name + `"}`)}
+	}
+	for _, tt := range []struct {
+		name          string
+		first, second *mcp.ClientInfo
+		gone, comes   time.Duration // when the first client's call ends, and when the second call comes
+		asked         time.Duration // when the second call asks
+	}{
+		{"another session", legacy(1), legacy(2), time.Hour, 3 * time.Second, 3 * time.Second},
+		{"another client without a session", modern("a"), modern("b"), time.Hour, 3 * time.Second, 3 * time.Second},
+		{"the same session, cancelled before", legacy(1), legacy(1), 5 * time.Second, 6 * time.Second, 6 * time.Second},
+		{"the same session, cancelled after", legacy(1), legacy(1), 6 * time.Second, 5 * time.Second, 6 * time.Second},
+		{"restarted before", modern("a"), modern("a"), 5 * time.Second, 6 * time.Second, 6 * time.Second},
+		{"restarted after", modern("a"), modern("a"), 6 * time.Second, 5 * time.Second, 6 * time.Second},
+		{"the same client, which waits", modern("a"), modern("a"), time.Hour, 5 * time.Second, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := &porter{}
+				_, g := guardedBy(p)
+				defer g.Bridge.Close()
+				time.AfterFunc(45*time.Second, p.finish)
+				began := time.Now()
+				ctx, restart := context.WithTimeout(t.Context(), tt.gone)
+				var all sync.WaitGroup
+				all.Go(func() {
+					got := request(ctx, t, g, tt.first, answering("accept", time.Second), mcp.MethodCallTool, `{"name":"t"}`)
+					if _, state, modern := strings.Cut(got, `"requestState":`); modern {
+						state, _, _ = strings.Cut(state, `}`)
+						request(ctx, t, g, tt.first, &recordingCaller{}, mcp.MethodCallTool, `{"name":"t","requestState":`+state+`,"inputResponses":{"user_sign_in":{"action":"accept"}}}`)
+					}
+				})
+				time.Sleep(tt.comes)
+				var asked time.Duration
+				k := &recordingCaller{}
+				k.ask = func(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
+					asked = time.Since(began)
+					return jsonrpc.NewResult(m.ID, []byte(`{"action":"accept"}`)), nil
+				}
+				got := request(t.Context(), t, g, tt.second, k, mcp.MethodCallTool, `{"name":"t"}`)
+				if strings.Contains(got, "https://i.example/1") {
+					asked = time.Since(began)
+				}
+				if asked != tt.asked || asked == 0 != strings.Contains(got, `"ran"`) && !tt.second.Revision.Legacy() || p.began != 1 {
+					t.Errorf("asked after %v, %d sign-ins began; the client got %s", asked, p.began, got)
+				}
+				restart()
+				all.Wait()
+			})
 		})
 	}
 }

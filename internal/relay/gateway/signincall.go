@@ -123,15 +123,24 @@ func (s *signIn) deferred(ctx context.Context, last *mcp.Answered) (*mcp.Reply, 
 	open := mcp.Answered{Step: stepSignIn, State: append(binary.BigEndian.AppendUint64(nil, uint64(s.Expires.Unix())), s.id()...)}
 	q := bridge.Asking{Question: s.question(""), Passed: len(s.policy), Unfound: s.route.unfound != nil}
 	q.Answers = append(s.route.answersBut(stepSignIn), open)
-	if !asked && s.signer.first(s.SigningIn) {
-		_, reply, err := s.bridge.Ask(ctx, s.route.server, &s.route.Attempt, q, s.caller)
-		return reply, err
+	var first, done bool
+	var err error
+	if late := time.Now().Add(s.hold()); !asked {
+		first, done, err = s.turn(ctx, late)
+	} else {
+		s.signer.stays(s.SigningIn, s.route.Client)
+		if done, err = s.wait(ctx, late, nil, nil); err != nil {
+			s.signer.unasked(s.SigningIn, s.route.Client, true)
+		}
 	}
-	switch done, err := s.wait(ctx, s.hold(), nil); {
+	switch {
 	case err != nil:
 		return nil, err
 	case done:
 		return s.ended()
+	case first:
+		_, reply, err := s.bridge.Ask(ctx, s.route.server, &s.route.Attempt, q, s.caller)
+		return reply, err
 	}
 	if last != nil {
 		q.Answers[len(q.Answers)-1] = *last
@@ -150,30 +159,55 @@ func promised(state []byte) (expiry int64, id string) {
 // errNotAccepted is the error of a question that the person didn't agree to.
 var errNotAccepted = errors.New("the person doesn't want to sign in")
 
+// errAskerGone means that the client has given up the call that has shown the link.
+var errAskerGone = errors.New("the call that has asked is over")
+
 // live asks a legacy client while its call waits. If the client has a progress token, the call waits as long
 // as the link lives. Otherwise, the client would give up sooner, so it gets the link as the result in time.
 func (s *signIn) live(ctx context.Context) (*mcp.Reply, error) {
-	limit, first := s.hold(), s.signer.first(s.SigningIn)
-	if first && !s.route.Token.IsZero() {
-		limit = time.Until(s.Expires)
+	late := time.Now().Add(s.hold())
+	switch first, done, err := s.turn(ctx, late); {
+	case err != nil:
+		return nil, err
+	case done:
+		return s.ended()
+	case first:
+		return s.show(ctx, late)
+	}
+	return s.tell()
+}
+
+// turn waits until the sign-in has ended, at most until late, or until it's the call's turn to show the link.
+func (s *signIn) turn(ctx context.Context, late time.Time) (first, done bool, err error) {
+	for {
+		first, gone := s.signer.first(s.SigningIn, s.route.Client)
+		if first {
+			return true, false, nil
+		}
+		if done, err = s.wait(ctx, late, nil, gone); !errors.Is(err, errAskerGone) {
+			return false, done, err
+		}
+	}
+}
+
+// show asks a legacy client.
+func (s *signIn) show(ctx context.Context, late time.Time) (*mcp.Reply, error) {
+	if !s.route.Token.IsZero() {
+		late = s.Expires
 	}
 	id, answer := rand.Text(), make(chan error, 1)
 	asking, stop := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer stop()
-	if first {
-		running.Go(func() { s.askLive(asking, id, answer) })
-	}
-	done, err := s.wait(ctx, limit, answer)
-	if first && !done {
-		s.signer.unasked(s.SigningIn)
+	running.Go(func() { s.askLive(asking, id, answer) })
+	done, err := s.wait(ctx, late, answer, nil)
+	if !done {
+		s.signer.unasked(s.SigningIn, s.route.Client, ctx.Err() != nil)
 	}
 	switch {
-	case done && first:
-		s.caller.Notify(mcp.NewNote(mcp.NoteElicitComplete, append(jsonrpc.AppendQuote([]byte(`{"elicitationId":`), id), '}')))
-		return s.ended()
 	case done:
+		s.caller.Notify(mcp.NewNote(mcp.NoteElicitComplete, append(jsonrpc.AppendQuote([]byte(`{"elicitationId":`), id), '}')))
 		return s.ended()
 	case errors.Is(err, errNotAccepted):
 		s.signer.decline(keyOf(s.route.Server, s.route.Client))
@@ -197,9 +231,10 @@ func (s *signIn) askLive(ctx context.Context, id string, answer chan<- error) {
 	}
 }
 
-// wait waits until the sign-in has ended. It gives up after limit, or with what answer contains.
-func (s *signIn) wait(ctx context.Context, limit time.Duration, answer <-chan error) (done bool, err error) {
-	late, tick := time.NewTimer(limit), time.NewTicker(waitProgress)
+// wait waits until the sign-in has ended. It gives up at the time limit, with what answer contains, or with
+// errAskerGone when gone is closed.
+func (s *signIn) wait(ctx context.Context, limit time.Time, answer <-chan error, gone <-chan struct{}) (done bool, err error) {
+	late, tick := time.NewTimer(time.Until(limit)), time.NewTicker(waitProgress)
 	defer late.Stop()
 	defer tick.Stop()
 	for {
@@ -208,6 +243,8 @@ func (s *signIn) wait(ctx context.Context, limit time.Duration, answer <-chan er
 			return true, nil
 		case err := <-answer:
 			return false, err
+		case <-gone:
+			return false, errAskerGone
 		case <-tick.C:
 			s.tellProgress()
 		case <-late.C:
