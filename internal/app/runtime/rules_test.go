@@ -301,10 +301,10 @@ func TestRulesOfARetry(t *testing.T) {
 // TestRulesOfDefaultGoWithItsServers checks that a project needs the permission of both lists for a server of
 // default, and only its own for its own.
 func TestRulesOfDefaultGoWithItsServers(t *testing.T) {
-	house := policy.Rules{{Match: []string{"*/push"}, Deny: true}}
+	house := policy.Rules{{Match: []string{"*/push"}, Do: policy.Deny}}
 	s := &config.Snapshot{
 		Servers: []config.Server{{Name: "git", Shared: true}, {Name: "own"}},
-		Policy:  policy.Rules{{Match: []string{"git/log"}, Deny: true}}, House: house,
+		Policy:  policy.Rules{{Match: []string{"git/log"}, Do: policy.Deny}}, House: house,
 	}
 	p := &Project{runtime: &Runtime{opts: Options{Reach: anybody}}}
 	show := p.filterBy(p.newRules(s))(identity.Named("ann"))
@@ -320,7 +320,7 @@ func TestRulesOfDefaultGoWithItsServers(t *testing.T) {
 func TestAuthorise(t *testing.T) {
 	p := &Project{runtime: &Runtime{}}
 	chain := p.newRules(&config.Snapshot{Servers: []config.Server{{Name: "git"}, {Name: "db"}}, Policy: policy.Rules{
-		{Match: []string{"git/log", "git/prompt:p", "git/resource:x:*"}}, {Match: []string{"git/*", "db/*"}, Deny: true},
+		{Match: []string{"git/log", "git/prompt:p", "git/resource:x:*"}}, {Match: []string{"git/*", "db/*"}, Do: policy.Deny},
 	}}).chain(nil)
 	for _, c := range []struct {
 		method, server, name string

@@ -12,7 +12,7 @@ import (
 // first decides; what none matches is allowed. They must not be changed after their first use.
 type Rules []Rule
 
-// Rule allows or denies some items.
+// Rule says what becomes of the use of some items.
 type Rule struct {
 	// Match are patterns in which a * matches any text, slashes included. An item is written SERVER/TOOL,
 	// SERVER/prompt:NAME or SERVER/resource:URI, with the server's own name or URI; see [Tool], [Prompt] and
@@ -22,8 +22,25 @@ type Rule struct {
 	// everybody.
 	Keys, People []string
 	Roles        []identity.Role
-	Deny         bool
+	Do           Do
 }
+
+// Do is what a rule says about the use of an item. The zero value is Allow.
+type Do uint8
+
+// What a rule can say. Confirm allows an item after the person has agreed to each use of it. So the item is
+// there, as with Allow.
+const (
+	Allow Do = iota
+	Deny
+	Confirm
+)
+
+// Dos returns what a configuration writes for each Do, in their order.
+func Dos() []string { return []string{"allow", "deny", "confirm"} }
+
+// String returns what a configuration writes.
+func (d Do) String() string { return Dos()[d] }
 
 // Caller is what rules know of who asks. The zero value has no name and no role, so only the rules for
 // everybody are for it.
@@ -55,7 +72,7 @@ func (r Rules) Allow(who Caller, server, item string) bool {
 	name := server + "/" + item
 	for i := range r {
 		if r[i].matches(name) && r[i].isFor(who) {
-			return !r[i].Deny
+			return r[i].Do != Deny
 		}
 	}
 	return true
@@ -68,9 +85,9 @@ func (r Rules) AllowServer(who Caller, server string) bool {
 		x := &r[i]
 		switch {
 		case !x.isFor(who):
-		case !x.Deny && x.MayMatch(server):
+		case x.Do != Deny && x.MayMatch(server):
 			return true
-		case x.Deny && slices.ContainsFunc(x.Match, func(p string) bool { return matchesAll(p, server) }):
+		case x.Do == Deny && slices.ContainsFunc(x.Match, func(p string) bool { return matchesAll(p, server) }):
 			return false
 		}
 	}

@@ -11,8 +11,9 @@ import (
 func TestRules(t *testing.T) {
 	items := []string{"log", "push", Tool("prompt:x"), Prompt("x"), Resource("git://a/b"), Resource("git://{path}")}
 	all := strings.Join(items, " ")
-	deny := func(match ...string) Rule { return Rule{Match: match, Deny: true} }
+	deny := func(match ...string) Rule { return Rule{Match: match, Do: Deny} }
 	allow := func(match ...string) Rule { return Rule{Match: match} }
+	confirm := func(match ...string) Rule { return Rule{Match: match, Do: Confirm} }
 	ada := Caller{Key: "ci", Person: "Ada", Roles: []identity.Role{identity.Caller, identity.Operator}}
 	for name, c := range map[string]struct {
 		rules  Rules
@@ -24,14 +25,16 @@ func TestRules(t *testing.T) {
 		"another server":                {Rules{deny("gi/*", "gith/*")}, ada, all, false},
 		"first wins":                    {Rules{allow("git/log"), deny("git/*")}, ada, "log", false},
 		"first wins, turned round":      {Rules{deny("git/*"), allow("git/log")}, ada, "", true},
+		"confirm, then deny":            {Rules{confirm("git/log"), deny("git/*")}, ada, "log", false},
+		"deny, then confirm":            {Rules{deny("git/log"), confirm("git/*")}, ada, strings.Replace(all, "log ", "", 1), false},
 		"part of a name":                {Rules{deny("*/pu*")}, ada, strings.Replace(all, "push ", "", 1), false},
 		"every server":                  {Rules{deny("*")}, ada, "", true},
 		"pattern over the slash":        {Rules{deny("g*")}, ada, "", true},
 		"only prompts":                  {Rules{allow("*/prompt:*"), deny("*")}, ada, "prompt:x", false},
 		"only the odd tool":             {Rules{allow("git/tool:*"), deny("*")}, ada, "tool:prompt:x", false},
 		"resources":                     {Rules{deny("git/resource:git://*")}, ada, "log push tool:prompt:x prompt:x", false},
-		"a key":                         {Rules{{Match: []string{"*"}, Keys: []string{"CI"}, Deny: true}}, ada, "", true},
-		"another key":                   {Rules{{Match: []string{"*"}, Keys: []string{"ada", "c"}, Deny: true}}, ada, all, false},
+		"a key":                         {Rules{{Match: []string{"*"}, Keys: []string{"CI"}, Do: Deny}}, ada, "", true},
+		"another key":                   {Rules{{Match: []string{"*"}, Keys: []string{"ada", "c"}, Do: Deny}}, ada, all, false},
 		"a person":                      {Rules{{Match: []string{"git/log"}, People: []string{"bob", "ada"}}, deny("*")}, ada, "log", false},
 		"another person":                {Rules{{Match: []string{"git/log"}, People: []string{"ci"}}, deny("*")}, ada, "", true},
 		"a role":                        {Rules{{Match: []string{"*"}, Roles: []identity.Role{identity.Viewer}}, deny("*")}, ada, all, false},

@@ -49,9 +49,9 @@ func (c *compiler) readRule(o *object, s *Snapshot) (r policy.Rule) {
 		c.problem(n, o.at("match"), "can never match", "write at least one pattern, such as SERVER/*")
 	}
 	c.readWho(o, &r)
-	r.Deny = o.choice("do", []string{"allow", "deny"}, 1) == 1
+	r.Do = policy.Do(o.choice("do", policy.Dos(), int(policy.Deny)))
 	if o.get("do") == nil {
-		c.problem(o.n, o.at("do"), "is missing", "write do: allow or do: deny")
+		c.problem(o.n, o.at("do"), "is missing", "write do: "+oneOf(policy.Dos()))
 	}
 	o.done()
 	return r
@@ -144,6 +144,6 @@ func (p *printer) policy(rules policy.Rules) {
 				p.list(4, y.key, y.list)
 			}
 		}
-		p.text(3, "do", choose(x.Deny, "deny", "allow"))
+		p.text(3, "do", x.Do.String())
 	}
 }

@@ -18,6 +18,7 @@ dragoman:
   policy:
     - {match: "git/*", who: {keys: [ci, "n b"], people: [Ada], roles: [viewer, admin]}, do: allow}
     - {match: [git/push, "*/prompt:x", "db/resource:a:b/*"], do: deny}
+    - {match: db/drop, do: confirm}
   projects:
     shop: {use: [git], mcpServers: {own: {command: x}}, policy: [{match: "git/log", do: deny}]}
     bare: {use: [git]}
@@ -28,12 +29,13 @@ dragoman:
 	}
 	want := policy.Rules{
 		{Match: []string{"git/*"}, Keys: []string{"ci", "n b"}, People: []string{"Ada"}, Roles: []identity.Role{identity.Viewer, identity.Admin}},
-		{Match: []string{"git/push", "*/prompt:x", "db/resource:a:b/*"}, Deny: true},
+		{Match: []string{"git/push", "*/prompt:x", "db/resource:a:b/*"}, Do: policy.Deny},
+		{Match: []string{"db/drop"}, Do: policy.Confirm},
 	}
 	shop, _ := s.Project("shop")
 	bare, _ := s.Project("bare")
 	for _, x := range []struct{ want, got policy.Rules }{
-		{want, s.Policy}, {nil, s.House}, {policy.Rules{{Match: []string{"git/log"}, Deny: true}}, shop.Config.Policy},
+		{want, s.Policy}, {nil, s.House}, {policy.Rules{{Match: []string{"git/log"}, Do: policy.Deny}}, shop.Config.Policy},
 		{want, shop.Config.House}, {nil, bare.Config.Policy}, {want, bare.Config.House},
 	} {
 		if d := cmp.Diff(x.want, x.got); d != "" {
@@ -64,8 +66,8 @@ func TestProblemsOfPolicy(t *testing.T) {
 		`[{match: [], do: deny}]`:                                                  "can never match",
 		`[{match: git, do: deny}]`:                                                 `"git" can never match`,
 		`[{match: git/, do: deny}]`:                                                `"git/" can never match`,
+		`[{match: "git/*", do: confrm}]`:                                           "did you mean confirm? write allow, deny or confirm",
 		`[{match: "git/*"}]`:                                                       "dragoman.policy[0].do: is missing",
-		`[{match: "git/*", do: confirm}]`:                                          "write allow or deny",
 		`[{match: "git/*", do: allow, as: {name: x}}]`:                             "valid keys: match, who",
 		`[{match: "git/*", do: deny, who: }]`:                                      "names nobody",
 		`[{match: "git/*", do: deny, who: {}}]`:                                    "names nobody",
