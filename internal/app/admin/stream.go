@@ -3,7 +3,6 @@ package admin
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/eventstream"
+	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
 
 // EventEnd is the name of the event with which Dragoman ends a stream. Dragoman sends this event
@@ -152,10 +152,7 @@ func (s *Streams) enter(r *http.Request) (leave func(), ok bool) {
 		}
 		return func() { s.open.Add(-1) }, true
 	}
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		host = r.RemoteAddr
-	}
+	host := httpdoor.Remote(r)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.strange.Room(host, int(s.most)) {

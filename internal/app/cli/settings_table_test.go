@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -224,6 +225,25 @@ func serveSettings() map[string]setting {
 		"dragoman.access.loopback": {
 			ours:   `access: {loopback: keys}`,
 			effect: func(s *stage) { s.wants(s.post("/mcp", "{"), "401 ", "needs an API key") },
+		},
+		"dragoman.access.trustedProxies": {
+			ours: `access: {loopback: keys, trustedProxies: [127.0.0.1, "::1"]}`,
+			effect: func(s *stage) {
+				guess := func(s *stage, from string) string {
+					return s.post("/mcp", "{", "X-API-Key", "wrong", "X-Forwarded-For", from)
+				}
+				for range 11 {
+					guess(s, "198.51.100.1, 203.0.113.9")
+				}
+				s.wants(guess(s, "203.0.113.9"), "429 ")
+				s.wants(guess(s, "198.51.100.1"), "401 ")
+				play(s.T, setting{ours: `access: {loopback: keys}`, effect: func(s *stage) {
+					for i := range 11 {
+						guess(s, "203.0.113."+strconv.Itoa(i))
+					}
+					s.wants(guess(s, "203.0.113.99"), "429 ")
+				}})
+			},
 		},
 		"dragoman.access.signIn": {
 			ours: `access: {loopback: keys, signIn: own}`,

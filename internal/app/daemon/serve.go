@@ -729,7 +729,7 @@ func (d *daemon) handler() http.Handler {
 	d.connect.routes(mux)
 	mux.Handle("/api/", others) // the API refuses the methods that a path doesn't have by itself
 	mux.Handle("/", d.guard.Usual(others))
-	return d.guard.Wrap(underPrefix(d.opts.Config.PublicPath(), mux))
+	return httpdoor.Trust(d.opts.Config.Access.TrustedProxies, d.guard.Wrap(underPrefix(d.opts.Config.PublicPath(), mux)))
 }
 
 // forViewers returns a handler that passes on the requests of those who may see how all projects are. Where

@@ -3,6 +3,7 @@ package config
 import (
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
@@ -17,6 +18,8 @@ type Access struct {
 	Issuers      []Issuer // whose tokens count
 	Own          OwnSignIn
 	Login        *Login // where people sign in to the console; nil if they need an invitation
+	// TrustedProxies are the addresses of proxies whose X-Forwarded-For says where a request comes from.
+	TrustedProxies []netip.Prefix
 }
 
 // Issuer is an issuer of access tokens; see issuers.Issuer.
@@ -81,9 +84,29 @@ func (c *compiler) readAccess(o *object, s *Snapshot) {
 			c.warning(n, o.at("issuers"), "has no effect, because everybody is let in at "+s.Listen, hint)
 		}
 	}
+	a.TrustedProxies = c.readProxies(o)
 	c.readOwnSignIn(o, s)
 	c.readLogin(o, s)
 	o.done()
+}
+
+// readProxies reads whose X-Forwarded-For counts.
+func (c *compiler) readProxies(o *object) (all []netip.Prefix) {
+	o.list("trustedProxies", false, func(n *node, path string, e expansion) {
+		p, err := netip.ParsePrefix(e.text)
+		if a, bad := netip.ParseAddr(e.text); bad == nil && a.Zone() == "" {
+			p, err = netip.PrefixFrom(a, a.BitLen()), nil
+		}
+		switch {
+		case err != nil || p.Addr().Is4In6():
+			c.problem(n, path, n.shown()+" is not a network", "write the address of the proxy, or its network, such as 10.0.0.0/8")
+		case p.Bits() == 0:
+			c.problem(n, path, "trusts everybody, so everybody could choose an address", "write the address of the proxy, or its network, such as 10.0.0.0/8")
+		default:
+			all = append(all, p.Masked())
+		}
+	})
+	return all
 }
 
 // openToAll reports whether clients on this machine need nothing, and others can't reach the address.
@@ -236,13 +259,18 @@ func (c *compiler) readLogin(o *object, s *Snapshot) {
 
 // access prints who may come in.
 func (p *printer) access(a *Access) {
-	if !a.LoopbackKeys && len(a.Issuers) == 0 && a.Login == nil && !a.Own.any() {
+	if !a.LoopbackKeys && len(a.TrustedProxies)+len(a.Issuers) == 0 && a.Login == nil && !a.Own.any() {
 		return
 	}
 	p.line(1, "access:")
 	if a.LoopbackKeys {
 		p.text(2, "loopback", "keys")
 	}
+	var proxies []string
+	for _, x := range a.TrustedProxies {
+		proxies = append(proxies, x.String())
+	}
+	p.list(2, "trustedProxies", proxies)
 	p.ownSignIn(&a.Own)
 	if len(a.Issuers) > 0 {
 		p.line(2, "issuers:")

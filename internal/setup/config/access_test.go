@@ -1,6 +1,7 @@
 package config
 
 import (
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -17,6 +18,7 @@ dragoman:
   publicURL: https://mcp.example.com
   access:
     loopback: keys
+    trustedProxies: [10.1.2.3/8, "::1"]
     issuers:
       - issuer: https://id.example.com/tenant
         audience: [api://dragoman]
@@ -33,7 +35,8 @@ dragoman:
 		t.Fatal(listing(problems))
 	}
 	want := Access{
-		LoopbackKeys: true,
+		LoopbackKeys:   true,
+		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("::1/128")},
 		Issuers: []Issuer{{
 			Issuer: "https://id.example.com/tenant", Audience: []string{"api://dragoman"}, Scopes: []string{"api://dragoman/mcp", "x"},
 			Roles: Roles{"groups", []MappedRole{
@@ -43,7 +46,7 @@ dragoman:
 		}},
 		Login: &Login{Issuer: "https://id.example.com", ClientID: "web", ClientSecret: NewSecret("hunter2"), Scopes: []string{"groups"}, Roles: Roles{"g", []MappedRole{{"a", "default", identity.Viewer}}}},
 	}
-	if d := cmp.Diff(want, s.Access, cmp.Comparer(func(a, b Secret) bool { return a.Reveal() == b.Reveal() })); d != "" {
+	if d := cmp.Diff(want, s.Access, cmpopts.EquateComparable(netip.Prefix{}), cmp.Comparer(func(a, b Secret) bool { return a.Reveal() == b.Reveal() })); d != "" {
 		t.Error(d)
 	}
 	printed := string(s.AppendYAML(nil))
@@ -51,7 +54,7 @@ dragoman:
 	if again == nil || strings.Contains(printed, "sesame") || strings.Contains(printed, "hunter2") {
 		t.Fatalf("%s\n%s", listing(problems), printed)
 	}
-	if d := cmp.Diff(want, again.Access, cmpopts.IgnoreTypes(Secret{})); d != "" {
+	if d := cmp.Diff(want, again.Access, cmpopts.EquateComparable(netip.Prefix{}), cmpopts.IgnoreTypes(Secret{})); d != "" {
 		t.Error(d)
 	}
 }
@@ -83,7 +86,11 @@ func TestProblemsOfAccess(t *testing.T) {
 		`people: {by: oidc}`: "people.by: is oidc, but no provider is configured",
 		`people: {by: oidc}, oidc: {issuer: "https://i.example", clientID: x, clientSecret: x, ` + roles + `}`: "people.by: is oidc, which needs an https URL",
 		`oidc: {issuer: "https://i.example", clientID: x, clientSecret: x, ` + roles + `}`:                     "oidc: has no effect",
-		`people: {by: magic}`: `"magic" is not a valid value`,
+		`people: {by: magic}`:                     `"magic" is not a valid value`,
+		`trustedProxies: [10.0.0.1, 0.0.0.0/0]`:   "trustedProxies[1]: trusts everybody",
+		`trustedProxies: [proxy.internal]`:        `"proxy.internal" is not a network`,
+		`trustedProxies: ["fe80::1%eth0"]`:        "is not a network",
+		`trustedProxies: ["::ffff:10.0.0.0/104"]`: "is not a network",
 	} {
 		_, problems := Parse("f", []byte("dragoman: {access: {loopback: keys, "+in+"}}"), nil)
 		if len(problems) == 0 || !strings.Contains(listing(problems), want) || problems[0].Hint == "" && !strings.Contains(want, "must be") {

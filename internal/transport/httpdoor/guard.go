@@ -306,8 +306,8 @@ func IsLocal(host string) bool {
 	return isLoopback(name) || err == nil && ip.IsLoopback()
 }
 
-// Remote returns the network address of the client without its port. It ignores the headers that
-// proxies add.
+// Remote returns the network address of the client without its port. It ignores the headers that proxies
+// add, except those of trusted ones; see Trust.
 func Remote(r *http.Request) string {
 	host, _ := splitHost(r.RemoteAddr)
 	if n := len(host); n > 2 && host[0] == '[' && host[n-1] == ']' {
