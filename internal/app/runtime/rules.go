@@ -161,6 +161,11 @@ func (s authorise) Before(_ context.Context, c *policy.Call) policy.Verdict {
 		kind, name = catalog.KindPrompt, c.Name
 	case mcp.MethodReadResource, mcp.MethodSubscribe, mcp.MethodGetSkill, mcp.MethodReadDirectory:
 		kind, name = catalog.KindResource, c.Name
+	case mcp.MethodComplete:
+		kind, name = catalog.KindResource, c.Name
+		if m := c.Request.Msg; !jsonrpc.Find(m.Raw, m.Param("ref"), "name").IsZero() {
+			kind = catalog.KindPrompt
+		}
 	}
 	if show.Shows(kind, c.Server, name) {
 		return policy.Verdict{}

@@ -104,7 +104,11 @@ var requests = []struct{ method, params string }{
 	{mcp.MethodComplete, `"ref":{"type":"ref/prompt","name":"*greet"},"argument":{"name":"name","value":""}`},
 	{mcp.MethodComplete, `"ref":{"type":"ref/resource","uri":"fake://items/{id}"},"argument":{"name":"id","value":""}`},
 	{mcp.MethodSubscribe, `"uri":"fake://text"`},
+	// Of these two, the prompt is allowed, but the server goes by the type.
+	{mcp.MethodComplete, ambiguous},
 }
+
+const ambiguous = `"ref":{"type":"ref/resource","name":"*media","uri":"fake://items/{id}"},"argument":{"name":"id","value":""}`
 
 // TestRulesAtEveryDoor denies ann some items, with a client of every revision at the endpoint of all servers and at
 // those of one server of each era. They are in none of her lists, and requests for them are answered as for what
@@ -205,7 +209,7 @@ func (h *ruledHouse) checkItems(t *testing.T, c *fake.Client, prefixes []string,
 			}
 			before := h.sent(q.method)
 			got := said(t, c, q.method, strings.ReplaceAll(q.params, "*", prefix))
-			if refused := strings.HasPrefix(got, "error"); refused == allowed {
+			if refused := strings.HasPrefix(got, "error"); refused == allowed && !(allowed && q.params == ambiguous) {
 				t.Errorf("allowed %t: %s %s: %s", allowed, q.method, q.params, got)
 			}
 			if allowed {
@@ -277,6 +281,45 @@ func TestRulesOfAWholeServer(t *testing.T) {
 	}
 }
 
+// TestRulesOfAKeptAnswer denies ann the tool whose answer we keep as her task, or its whole server. The answer can't be
+// read any more then. Bob reads his, and so does ann once she may use the tool again.
+func TestRulesOfAKeptAnswer(t *testing.T) {
+	h := newRuledHouse(t)
+	for path, prefix := range map[string]string{"": "new__", "/s/new": ""} {
+		for _, method := range []string{mcp.MethodGetTask, mcp.MethodTaskResult, mcp.MethodCancelTask} {
+			h.deny(t)
+			clients, tasks := map[string]*fake.Client{}, map[string]string{}
+			for _, who := range []string{"ann", "bob"} {
+				clients[who] = h.client(t, who, mcp.LatestLegacy, path, func() {})
+				made := said(t, clients[who], mcp.MethodCallTool, `"name":"`+prefix+`echo","arguments":{"text":"x"},"task":{}`)
+				task := struct{ Task struct{ TaskID string } }{}
+				if _ = json.Unmarshal([]byte(made), &task); !strings.HasPrefix(task.Task.TaskID, "drgk1.") {
+					t.Fatalf("the answer is not kept: %s", made)
+				}
+				tasks[who] = `"taskId":"` + task.Task.TaskID + `"`
+			}
+			for _, match := range []string{"*/echo", "", "new/*", ""} {
+				if h.deny(t); match != "" {
+					h.deny(t, match)
+				}
+				for who, c := range clients {
+					got := said(t, c, method, tasks[who])
+					hidden := who == "ann" && match != ""
+					if hidden && match == "new/*" && path != "" {
+						hidden = !strings.HasPrefix(got, "failed") // the endpoint isn't there for her any more
+					}
+					if strings.HasSuffix(got, "Task not found") != hidden {
+						t.Errorf("%s at %q with %q denied: %s gets %s", method, path, match, who, got)
+					}
+				}
+				if match == "new/*" && path != "" {
+					break // her session is gone, too
+				}
+			}
+		}
+	}
+}
+
 // TestRulesOfARetry denies ann a tool while its call waits for her answer. The call of a modern client is over with
 // that: its retry asks for something that doesn't exist. A legacy client's call, which is still running, ends as it
 // began.
@@ -329,6 +372,7 @@ func TestAuthorise(t *testing.T) {
 		{mcp.MethodCallTool, "git", "log", true}, {mcp.MethodCallTool, "git", "push", false}, {mcp.MethodGetPrompt, "git", "p", true},
 		{mcp.MethodGetPrompt, "git", "log", false}, {mcp.MethodReadResource, "git", "x:1", true}, {mcp.MethodSubscribe, "git", "y:1", false},
 		{mcp.MethodGetSkill, "git", "y:1", false}, {mcp.MethodReadDirectory, "git", "x:1", true}, {"acme/do", "git", "", true}, {"acme/do", "db", "", false},
+		{mcp.MethodComplete, "git", "x:1", true}, {mcp.MethodComplete, "git", "y:1", false},
 		{mcp.MethodGetTask, "db", "1", false}, {mcp.MethodSetLevel, "db", "", false}, {mcp.MethodListTools, "", "", true}, {mcp.MethodCallTool, "other", "x", true},
 	} {
 		m := jsonrpc.NewRequest("1", c.method, []byte("{}"))

@@ -42,10 +42,10 @@ const placedStart = "drgs2."
 func (b *Bridge) CheckTaskPlace(id string) error {
 	if rest, ok := strings.CutPrefix(id, placedStart); ok {
 		place, _, _ := strings.Cut(rest, "~")
-		return b.checkPlace(place, errNoTask)
+		return b.checkPlace(place, ErrNoTask)
 	}
 	if rest, ok := strings.CutPrefix(id, keptTaskID); ok {
-		return b.checkPlace(rest, errNoTask)
+		return b.checkPlace(rest, ErrNoTask)
 	}
 	return nil
 }

@@ -142,7 +142,7 @@ func (b *Bridge) callAsTask(ctx context.Context, v *visit, a *mcp.Attempt, res R
 	if err != nil || reply.Msg.Kind != jsonrpc.Result || !reply.CreatedTask().IsZero() {
 		return b.convertCreated(u, a, reply, err)
 	}
-	return b.kept.keep(b.mark(rand.Text()), u.Name(), c, reply, ttl)
+	return b.kept.keep(b.mark(rand.Text()), u.Name(), a, reply, ttl)
 }
 
 // awaitingLease is a lease for a server with the tasks of 2025-11-25 and a client without tasks.

@@ -40,7 +40,8 @@ func (p Task) Form() mcp.TaskForm {
 	return mcp.DirectedTasks
 }
 
-var errNoTask error = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "Task not found"}
+// ErrNoTask means that the client has no such task.
+var ErrNoTask error = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "Task not found"}
 
 // taskID returns the id that a client gets for a task. sole says whether the client's endpoint has
 // only one server.
@@ -84,7 +85,7 @@ func (b *Bridge) FindTask(ctx context.Context, all []Server, f *mcp.ClientInfo, 
 		sign, text, _ := strings.Cut(text, "~")
 		ref, isRef := mcp.ParseTaskRef(text)
 		if u == nil || !isRef || !hmac.Equal([]byte(sign), []byte(b.signature(u.Name(), f, ref))) {
-			return Task{}, errNoTask
+			return Task{}, ErrNoTask
 		}
 		return Task{Server: u, Ref: ref}, nil
 	}
@@ -92,7 +93,7 @@ func (b *Bridge) FindTask(ctx context.Context, all []Server, f *mcp.ClientInfo, 
 		form := all[0].Tasks(ctx, f)
 		return Task{Server: all[0], Ref: mcp.TaskRef{ID: id}, stray: form == mcp.RequestedTasks}, nil
 	}
-	return Task{}, errNoTask
+	return Task{}, ErrNoTask
 }
 
 // ownerOf finds the server whose name is at the beginning of an id. It returns the server and the

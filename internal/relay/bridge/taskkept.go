@@ -24,12 +24,12 @@ type keptTasks struct {
 
 // keptTask is one kept answer. It is immutable.
 type keptTask struct {
-	id, seat string
-	server   string
-	party    string
-	reply    *mcp.Reply
-	object   []byte // the task as an object of 2025-11-25
-	until    time.Time
+	id, seat     string
+	server, tool string // the tool has the server's own name
+	party        string
+	reply        *mcp.Reply
+	object       []byte // the task as an object of 2025-11-25
+	until        time.Time
 }
 
 // These constants limit the number, the total size and the lifetime of kept tasks.
@@ -43,7 +43,8 @@ const (
 
 // keep stores a server's answer as a task that has ended, and returns a reply that describes the task.
 // id is a new id, marked with this process.
-func (k *keptTasks) keep(id, server string, c *mcp.Call, reply *mcp.Reply, ttl time.Duration) (*mcp.Reply, error) {
+func (k *keptTasks) keep(id, server string, a *mcp.Attempt, reply *mcp.Reply, ttl time.Duration) (*mcp.Reply, error) {
+	c := a.Call
 	if ttl <= 0 {
 		ttl = keptLife
 	}
@@ -56,7 +57,7 @@ func (k *keptTasks) keep(id, server string, c *mcp.Call, reply *mcp.Reply, ttl t
 		}
 	}
 	now := time.Now()
-	t := &keptTask{id: keptTaskID + id, server: server, seat: c.Client.Who.SeatKey(), party: c.Client.Party(), reply: reply, until: now.Add(ttl)}
+	t := &keptTask{id: keptTaskID + id, server: server, tool: a.Name, seat: c.Client.Who.SeatKey(), party: c.Client.Party(), reply: reply, until: now.Add(ttl)}
 	stamp := jsonrpc.AppendQuote(nil, now.UTC().Format(time.RFC3339))
 	o := []byte(`{"status":"` + stateOf(reply.Msg.Raw, reply.Msg.Result) + `","createdAt":`)
 	o = append(append(append(o, stamp...), `,"lastUpdatedAt":`...), stamp...)
@@ -141,6 +142,16 @@ func (k *keptTasks) find(f *mcp.ClientInfo, id string) (*keptTask, bool) {
 		return nil, false
 	}
 	return t, true
+}
+
+// Kept returns which tool of which server has given the answer that we keep as a client's task. If we keep none for
+// this id, ok is false. Both names are the server's own.
+func (b *Bridge) Kept(f *mcp.ClientInfo, id string) (server, tool string, ok bool) {
+	t, ok := b.kept.find(f, id)
+	if !ok {
+		return "", "", false
+	}
+	return t.server, t.tool, true
 }
 
 // answer answers a request about a kept task.

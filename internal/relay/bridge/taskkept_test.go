@@ -16,7 +16,7 @@ func TestKeptTasksAreBounded(t *testing.T) {
 	big := said(mcp.R20260728, `{"content":[{"type":"text","text":"`+strings.Repeat("x", 1<<20)+`"}]}`)
 	small := said(mcp.R20260728, `{"content":[]}`)
 	for range 2 * maxKept {
-		if _, err := k.keep(rand.Text(), "a", c, small, 0); err != nil {
+		if _, err := k.keep(rand.Text(), "a", mcp.NewAttempt(c), small, 0); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -24,7 +24,7 @@ func TestKeptTasksAreBounded(t *testing.T) {
 		t.Errorf("%d tasks are kept", len(k.byID))
 	}
 	for range 40 {
-		_, _ = k.keep(rand.Text(), "a", c, big, 0)
+		_, _ = k.keep(rand.Text(), "a", mcp.NewAttempt(c), big, 0)
 	}
 	sum := 0
 	for _, x := range k.byID {
@@ -45,13 +45,13 @@ func TestKeptTasksOfOthersStay(t *testing.T) {
 		innocent, greedy := legacy(t, "tools/call", `{"name":"star"}`), legacy(t, "tools/call", `{"name":"star"}`)
 		innocent.Client.Who, innocent.Client.Conversation = nil, 7
 		greedy.Client.Who, greedy.Client.Conversation = nil, 8
-		mine, err := k.keep(rand.Text(), "a", innocent, small, 0)
+		mine, err := k.keep(rand.Text(), "a", mcp.NewAttempt(innocent), small, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		id, _ := jsonrpc.Text(mine.Msg.Raw, jsonrpc.Find(mine.Msg.Raw, mine.Msg.ResultMember("task"), "taskId"))
 		for range 2 * maxKept {
-			if _, err := k.keep(rand.Text(), "a", greedy, flood, 0); err != nil {
+			if _, err := k.keep(rand.Text(), "a", mcp.NewAttempt(greedy), flood, 0); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -65,10 +65,10 @@ func TestKeptTasksOfOthersStay(t *testing.T) {
 	var k keptTasks
 	huge := said(mcp.R20260728, `{"content":[{"type":"text","text":"`+strings.Repeat("x", maxKeptBytes)+`"}]}`)
 	c := legacy(t, "tools/call", `{"name":"star"}`)
-	if _, err := k.keep(rand.Text(), "a", c, small, 0); err != nil {
+	if _, err := k.keep(rand.Text(), "a", mcp.NewAttempt(c), small, 0); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := k.keep(rand.Text(), "a", c, huge, 0); err == nil || len(k.order) != 1 {
+	if _, err := k.keep(rand.Text(), "a", mcp.NewAttempt(c), huge, 0); err == nil || len(k.order) != 1 {
 		t.Errorf("an answer that is too large: %v, and %d tasks are kept", err, len(k.order))
 	}
 }

@@ -246,7 +246,10 @@ func (c *Conn) exchange(ctx context.Context, opened *handshake.Outcome, a *mcp.A
 			stamp.Voucher = mcp.VoucherValue(v)
 		}
 	}
-	*out = transport.Outgoing{ID: stamp.ID, Method: a.Msg.Method, Name: a.Name, Rules: &opened.Rules}
+	*out = transport.Outgoing{ID: stamp.ID, Method: a.Msg.Method, Rules: &opened.Rules}
+	if a.Method != nil && a.Method.NameKey != "" { // 2026-07-28 §Streamable HTTP has Mcp-Name for no other method
+		out.Name = a.Name
+	}
 	if leg != nil {
 		c.carry(leg, stamp, out)
 	}

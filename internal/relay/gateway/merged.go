@@ -142,8 +142,7 @@ func (g *Merged) resolve(ctx context.Context, c *mcp.Call) (*route, error) {
 	r := newRoute(c)
 	r.view = g.view(c.Client)
 	if c.Method != nil && c.Method.Task {
-		r.do, r.all = doTasks, g.shown(r.view)
-		return r, nil
+		return r, r.findTask(g.Bridge, g.shown(r.view), r.view.Shows)
 	}
 	var err error
 	switch c.Msg.Method {
@@ -267,21 +266,21 @@ func holds(ctx context.Context, u catalog.Source, f *mcp.ClientInfo, uri string)
 // findReferred finds the prompt or resource that completion/complete refers to, and sets the server
 // of the route.
 func (r *route) findReferred(ctx context.Context) error {
-	raw, ref := r.Msg.Raw, r.Msg.Param("ref")
-	if name := jsonrpc.Find(raw, ref, "name"); !name.IsZero() {
-		text, _ := jsonrpc.Text(raw, name)
-		t, ok := r.view.Find(ctx, catalog.KindPrompt, text)
+	kind, at, name, ok := referred(r.Call)
+	if !ok {
+		return errReference
+	}
+	if kind == catalog.KindPrompt {
+		t, ok := r.view.Find(ctx, kind, name)
 		if !ok {
-			return r.notFound(catalog.KindPrompt, text)
+			return r.notFound(kind, name)
 		}
-		r.rename(name, t)
+		r.rename(at, t)
+		r.Name = t.Name
 		return nil
 	}
-	at := jsonrpc.Find(raw, ref, "uri")
-	if _, ok := jsonrpc.Text(raw, at); !ok {
-		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.ref must name a prompt or a resource"}
-	}
-	_, err := r.findOwner(ctx, at, r.view.Referred)
+	var err error
+	r.Name, err = r.findOwner(ctx, at, r.view.Referred)
 	return err
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -75,6 +76,21 @@ func (r *route) goTo(at jsonrpc.Span, t catalog.Target) {
 		r.Edits.Replace(mcp.WhyURI, at, t.Quoted)
 	}
 	r.setServer(upstreamOf(t))
+}
+
+// findTask makes the request one about a task of the servers that the client may see. An answer that we keep as a
+// task goes with its tool, so that it can't be read any more when the tool is hidden.
+func (r *route) findTask(b *bridge.Bridge, all []Upstream, shows func(kind catalog.Kind, server, name string) bool) error {
+	r.do, r.all = doTasks, all
+	server, tool, kept := b.Kept(r.Client, r.Call.Name)
+	if !kept {
+		return nil
+	}
+	if !slices.ContainsFunc(all, func(u Upstream) bool { return u.Name() == server }) || !shows(catalog.KindTool, server, tool) {
+		return bridge.ErrNoTask
+	}
+	r.Server = server
+	return nil
 }
 
 // usesBridge reports whether the request goes to the server through the bridge. Only requests

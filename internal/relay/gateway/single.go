@@ -87,10 +87,12 @@ func (g *Single) resolve(_ context.Context, c *mcp.Call) (*route, error) {
 		all = nil
 	}
 	if c.Method != nil && c.Method.Task {
-		if r.do, r.all = doTasks, all; all == nil {
+		if all == nil {
 			r.Server = "" // as for a task of no server
 		}
-		return r, nil
+		return r, r.findTask(g.Bridge, all, func(kind catalog.Kind, server, name string) bool {
+			return r.show == nil || r.show.Shows(kind, server, name)
+		})
 	}
 	r.vet = g.Vet
 	if c.Msg.Method == mcp.MethodCallTool && c.Name == catalog.SignIn && all != nil && g.SignIn != nil && g.SignIn.hasHanded(keyOf(r.Server, c.Client)) {
@@ -114,6 +116,8 @@ func (g *Single) resolve(_ context.Context, c *mcp.Call) (*route, error) {
 		r.Name, _ = jsonrpc.Text(c.Msg.Raw, c.Msg.Param("uri"))
 	case mcp.MethodGetSkill, mcp.MethodReadDirectory:
 		r.Name, _ = jsonrpc.Text(c.Msg.Raw, c.Msg.Param("uri"))
+	case mcp.MethodComplete:
+		_, _, r.Name, _ = referred(c)
 	}
 	return r, nil
 }
@@ -138,12 +142,22 @@ func (g *Single) owner(show catalog.Filter) ownerOf {
 	}
 }
 
-// kindOfRef returns the kind of the item to which a URI in completion/complete refers.
-func kindOfRef(uri string) catalog.Kind {
-	if strings.Contains(uri, "{") {
-		return catalog.KindTemplate
+var errReference error = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.ref must name a prompt or a resource"}
+
+// referred returns the item that a request completion/complete refers to, and where its name is. A reference to both
+// a prompt and a resource isn't ok: one could be shown to the client, and the other meant for the server.
+func referred(c *mcp.Call) (kind catalog.Kind, at jsonrpc.Span, name string, ok bool) {
+	raw, ref := c.Msg.Raw, c.Msg.Param("ref")
+	at = jsonrpc.Find(raw, ref, "uri")
+	if prompt := jsonrpc.Find(raw, ref, "name"); !prompt.IsZero() {
+		name, ok = jsonrpc.Text(raw, prompt)
+		return catalog.KindPrompt, prompt, name, ok && at.IsZero()
 	}
-	return catalog.KindResource
+	name, ok = jsonrpc.Text(raw, at)
+	if strings.Contains(name, "{") {
+		return catalog.KindTemplate, at, name, ok
+	}
+	return catalog.KindResource, at, name, ok
 }
 
 // hidden returns the error that refuses a request for a hidden item. It returns nil if the filter
@@ -167,12 +181,14 @@ func hidden(c *mcp.Call, server string, show catalog.Filter) error {
 			return catalog.Missing(c.Client, uri)
 		}
 	case mcp.MethodComplete:
-		raw, ref := c.Msg.Raw, c.Msg.Param("ref")
-		if name, ok := jsonrpc.Text(raw, jsonrpc.Find(raw, ref, "name")); ok && !show.Shows(catalog.KindPrompt, server, name) {
-			return catalog.Unknown(catalog.KindPrompt, name)
-		}
-		if uri, ok := jsonrpc.Text(raw, jsonrpc.Find(raw, ref, "uri")); ok && !show.Shows(kindOfRef(uri), server, uri) {
-			return catalog.Missing(c.Client, uri)
+		switch kind, _, name, ok := referred(c); {
+		case !ok:
+			return errReference
+		case show.Shows(kind, server, name):
+		case kind == catalog.KindPrompt:
+			return catalog.Unknown(kind, name)
+		default:
+			return catalog.Missing(c.Client, name)
 		}
 	}
 	return nil

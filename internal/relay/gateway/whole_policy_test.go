@@ -107,7 +107,7 @@ ada default prompts/list "" "" %[1]s>unknown ok 0
 ada default tools/call "a" "one" %[1]s>%[2]s ok 0
 ada default prompts/get "a" "one" %[1]s>%[2]s ok 0
 ada default resources/read "a" "x:one" %[1]s>%[2]s ok 0
-ada default completion/complete "a" "" %[1]s>%[2]s ok 0`, from, to)
+ada default completion/complete "a" "one" %[1]s>%[2]s ok 0`, from, to)
 					if got := l.all(); got != want {
 						t.Errorf("got\n%s\nwant\n%s", got, want)
 					}
