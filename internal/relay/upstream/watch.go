@@ -77,6 +77,7 @@ func (w *Subscriber) Close() {
 			for _, uri := range uris {
 				_, _ = h.subscription(ctx, w, mcp.MethodUnsubscribe, uri)
 			}
+			h.resume(w, uris) // whoever has subscribed meanwhile may have been faster
 		})
 	})
 }
@@ -245,7 +246,13 @@ func (w *Subscriber) Unsubscribe(ctx context.Context, uri string) (*mcp.Reply, e
 	if still {
 		return mcp.Answer([]byte("{}")), nil
 	}
-	return h.subscription(ctx, w, mcp.MethodUnsubscribe, uri)
+	r, err := h.subscription(ctx, w, mcp.MethodUnsubscribe, uri)
+	h.update(func(st *state) {
+		if w.pool.watched(uri) && !st.ops.closed {
+			h.work.Go(func() { h.resume(w, []string{uri}) }) // as in Close
+		}
+	})
+	return r, err
 }
 
 // subscription starts or stops watching a resource at the server. To a legacy server, it sends a
