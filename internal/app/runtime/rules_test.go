@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -104,6 +105,8 @@ var requests = []struct{ method, params string }{
 	{mcp.MethodComplete, `"ref":{"type":"ref/prompt","name":"*greet"},"argument":{"name":"name","value":""}`},
 	{mcp.MethodComplete, `"ref":{"type":"ref/resource","uri":"fake://items/{id}"},"argument":{"name":"id","value":""}`},
 	{mcp.MethodSubscribe, `"uri":"fake://text"`},
+	{mcp.MethodGetSkill, `"uri":"skill://fake/SKILL.md"`},
+	{mcp.MethodReadDirectory, `"uri":"skill://fake"`},
 	// Of these two, the prompt is allowed, but the server goes by the type.
 	{mcp.MethodComplete, ambiguous},
 }
@@ -128,7 +131,7 @@ func TestRulesAtEveryDoor(t *testing.T) {
 				for _, denied := range []bool{true, false, true} {
 					serial := ann.Serial()
 					if h.deny(t); denied {
-						h.deny(t, "*/echo", "*/prompt:greet", "*/resource:fake://text", "*/resource:fake://items/*")
+						h.deny(t, "*/echo", "*/prompt:greet", "*/resource:fake://text", "*/resource:fake://items/*", "*/resource:skill://fake*")
 					}
 					ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
 					_, err := ann.Await(ctx, serial, func(n fake.Notice) bool { return n.Method == mcp.NoteToolsChanged })
@@ -147,7 +150,7 @@ func TestRulesAtEveryDoor(t *testing.T) {
 // her running session hears of it, within a second. If no rule depends on who asks, nobody hears of it.
 func TestRegraded(t *testing.T) {
 	h := newRuledHouse(t)
-	items := `["*/echo", "*/prompt:greet", "*/resource:fake://text", "*/resource:fake://items/*"]`
+	items := `["*/echo", "*/prompt:greet", "*/resource:fake://text", "*/resource:fake://items/*", "*/resource:skill://fake*"]`
 	h.Apply(event.DefaultProject, snapshotOf(t, `dragoman: {policy: [{match: "*", who: {roles: [operator], people: [bob]}, do: allow}, {match: `+items+", do: deny}]}\n"+h.text))
 	for _, revision := range mcp.Revisions() {
 		for path, prefixes := range map[string][]string{"": {"old__", "new__"}, "/s/old": {""}, "/s/new": {""}} {
@@ -183,7 +186,7 @@ func (h *ruledHouse) checkItems(t *testing.T, c *fake.Client, prefixes []string,
 	t.Helper()
 	for _, prefix := range prefixes {
 		lists := ""
-		for _, method := range []string{mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources, mcp.MethodListTemplates} {
+		for _, method := range []string{mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources, mcp.MethodListTemplates, mcp.MethodListSkills} {
 			for cursor := ""; ; {
 				list := said(t, c, method, cursor)
 				lists += list
@@ -194,7 +197,7 @@ func (h *ruledHouse) checkItems(t *testing.T, c *fake.Client, prefixes []string,
 				cursor = `"cursor":` + string(jsonrpc.AppendQuote(nil, next))
 			}
 		}
-		for _, item := range []string{`"` + prefix + `echo"`, `"` + prefix + `greet"`, `"fake://text"`, `"fake://items/1"`, `"fake://items/{id}"`} {
+		for _, item := range []string{`"` + prefix + `echo"`, `"` + prefix + `greet"`, `"fake://text"`, `"fake://items/1"`, `"fake://items/{id}"`, `"skill://fake/SKILL.md"`} {
 			if strings.Contains(lists, item) != allowed {
 				t.Errorf("allowed %t: the lists have %s: %t", allowed, item, !allowed)
 			}
@@ -336,6 +339,87 @@ func TestRulesOfARetry(t *testing.T) {
 						t.Errorf("%s %s at %q: %s", revision, who, path, got)
 					}
 				}
+			}
+		}
+	}
+}
+
+// TestRulesOfSubscriptions hides a resource from ann that she and bob have subscribed to, while they also watch
+// another one. She hears of the other one only, and can't subscribe to the first again. Bob goes on.
+func TestRulesOfSubscriptions(t *testing.T) {
+	h := newRuledHouse(t)
+	both := []string{"fake://text", "fake://blob"}
+	for _, revision := range []mcp.Revision{mcp.R20241105, mcp.LatestLegacy, mcp.Latest} {
+		for path, prefixes := range map[string][]string{"": {"old__", "new__"}, "/s/old": {""}, "/s/new": {""}} {
+			t.Run(revision.String()+" at "+path, func(t *testing.T) {
+				h.deny(t)
+				ann, bob := h.client(t, "ann", revision, path, func() {}), h.client(t, "bob", revision, path, func() {})
+				for _, c := range []*fake.Client{ann, bob} {
+					if _, err := c.Subscribe(t.Context(), fake.Filter{URIs: both}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				touch := func() {
+					for _, uri := range both {
+						for _, prefix := range prefixes {
+							if got := said(t, bob, mcp.MethodCallTool, `"name":"`+prefix+`touch","arguments":{"uri":"`+uri+`"}`); strings.HasPrefix(got, "error") {
+								t.Fatal(got)
+							}
+						}
+					}
+				}
+				// A listen moves to new rules soon, but may miss a touch, so we touch until it has moved.
+				hears := func(who string, c *fake.Client, want bool) {
+					t.Helper()
+					text, blob := false, false
+					for range 30 {
+						time.Sleep(100 * time.Millisecond) // what was sent before arrives
+						after := c.Serial()
+						text, blob = false, false
+						touch()
+						ctx, stop := context.WithTimeout(t.Context(), 200*time.Millisecond)
+						_, _ = c.Await(ctx, after, func(n fake.Notice) bool {
+							text = text || n.Method == mcp.NoteResourceUpdated && strings.Contains(string(n.Params), both[0])
+							blob = blob || n.Method == mcp.NoteResourceUpdated && strings.Contains(string(n.Params), both[1])
+							return blob && text == want
+						})
+						if stop(); blob && text == want {
+							return
+						}
+					}
+					t.Errorf("%s hears of the resource: %t, and of the other one: %t", who, text, blob)
+				}
+				for _, denied := range []bool{false, true} {
+					if denied {
+						h.deny(t, "*/resource:fake://text")
+					}
+					hears("bob", bob, true)
+					hears("ann", ann, !denied)
+				}
+				again, err := ann.Subscribe(t.Context(), fake.Filter{URIs: both})
+				if revision.Modern() && (err != nil || slices.Contains(again.Agreed().URIs, both[0]) || !slices.Contains(again.Agreed().URIs, both[1])) || !revision.Modern() && err == nil {
+					t.Errorf("ann subscribes again: %v", err)
+				}
+			})
+		}
+	}
+}
+
+// TestRulesOfAVendorsMethod calls a method of a vendor at the endpoint of all servers, where both know it. It goes to
+// the only server that ann may see, and if there is none, it doesn't exist.
+func TestRulesOfAVendorsMethod(t *testing.T) {
+	h := newRuledHouse(t)
+	for _, revision := range mcp.Revisions() {
+		h.deny(t)
+		ann := h.client(t, "ann", revision, "", func() {})
+		for match, want := range map[string]string{"": "error", "old/*": `"declared"`, "new/*": `"declared"`, "*": "error -32601"} {
+			if h.deny(t); match != "" {
+				h.deny(t, match)
+			}
+			before := h.sent(fake.VendorMethod)
+			got := said(t, ann, fake.VendorMethod, `"place":"Rome"`)
+			if n := h.sent(fake.VendorMethod) - before; !strings.Contains(got, want) || (n == 1) != (want == `"declared"`) {
+				t.Errorf("%s, without %q: %d requests, %s", revision, match, n, got)
 			}
 		}
 	}
