@@ -104,7 +104,7 @@ func (r *rules) chain(then policy.Chain) policy.Chain {
 	if len(r.of) == 0 {
 		return then
 	}
-	return append(policy.Chain{authorise{r}}, then...)
+	return append(policy.Chain{authorise{r}, confirm{r}}, then...)
 }
 
 // ruling is what rules say of one caller.
@@ -115,6 +115,13 @@ type ruling struct {
 
 // Shows implements catalog.Filter.
 func (r ruling) Shows(kind catalog.Kind, server, name string) bool {
+	do, _ := r.say(kind, server, name)
+	return do != policy.Deny
+}
+
+// say returns what the rules say of the use of an item, and the pattern of the rule that says so. Where several lists
+// of rules count, the strictest rule does.
+func (r ruling) say(kind catalog.Kind, server, name string) (do policy.Do, by string) {
 	item := ""
 	switch kind {
 	case catalog.KindServer:
@@ -125,20 +132,23 @@ func (r ruling) Shows(kind catalog.Kind, server, name string) bool {
 	case catalog.KindResource, catalog.KindTemplate:
 		item = policy.Resource(name)
 	default:
-		return false
+		return policy.Deny, ""
 	}
 	for _, list := range r.of[server] {
-		allowed := false
 		if kind == catalog.KindServer {
-			allowed = list.AllowServer(r.who, server)
-		} else {
-			allowed = list.Allow(r.who, server, item)
+			if !list.AllowServer(r.who, server) {
+				return policy.Deny, ""
+			}
+			continue
 		}
-		if !allowed {
-			return false
+		switch x, rule := list.Say(r.who, server, item); x {
+		case policy.Deny:
+			return x, rule
+		case policy.Confirm:
+			do, by = x, rule
 		}
 	}
-	return true
+	return do, by
 }
 
 // authorise is the step that refuses what the rules deny. The filter has refused it before, so this is for a
@@ -151,17 +161,11 @@ func (s authorise) Before(_ context.Context, c *policy.Call) policy.Verdict {
 	if c.Server == "" {
 		return policy.Verdict{}
 	}
-	kind, name := catalog.KindServer, ""
-	switch c.Request.Msg.Method {
-	case mcp.MethodCallTool:
-		if c.Name != catalog.SignIn { // it may be our own, which is there for all who see the server
-			kind, name = catalog.KindTool, c.Name
-		}
-	case mcp.MethodGetPrompt:
-		kind, name = catalog.KindPrompt, c.Name
-	case mcp.MethodReadResource, mcp.MethodSubscribe, mcp.MethodGetSkill, mcp.MethodReadDirectory:
-		kind, name = catalog.KindResource, c.Name
-	case mcp.MethodComplete:
+	kind, name := itemOf(c)
+	switch {
+	case kind == catalog.KindTool && name == catalog.SignIn:
+		kind, name = catalog.KindServer, "" // it may be our own, which is there for all who see the server
+	case c.Request.Msg.Method == mcp.MethodComplete:
 		kind, name = catalog.KindResource, c.Name
 		if m := c.Request.Msg; !jsonrpc.Find(m.Raw, m.Param("ref"), "name").IsZero() {
 			kind = catalog.KindPrompt
@@ -171,6 +175,19 @@ func (s authorise) Before(_ context.Context, c *policy.Call) policy.Verdict {
 		return policy.Verdict{}
 	}
 	return policy.Verdict{Refuse: notThere(kind, c)}
+}
+
+// itemOf returns which item a request is for. It's a server if the request names no item.
+func itemOf(c *policy.Call) (kind catalog.Kind, name string) {
+	switch c.Request.Msg.Method {
+	case mcp.MethodCallTool:
+		return catalog.KindTool, c.Name
+	case mcp.MethodGetPrompt:
+		return catalog.KindPrompt, c.Name
+	case mcp.MethodReadResource, mcp.MethodSubscribe, mcp.MethodGetSkill, mcp.MethodReadDirectory:
+		return catalog.KindResource, c.Name
+	}
+	return catalog.KindServer, ""
 }
 
 // After implements policy.Step.

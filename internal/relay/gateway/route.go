@@ -227,6 +227,9 @@ func (x runner) admit(ctx context.Context, r *route, from int, k mcp.Caller) (pa
 		open := mcp.Answered{Step: v.Ask.Step, State: v.Ask.State}
 		q := bridge.Asking{Question: v.Ask.Question, Answers: append(r.asked.Answers, open), Passed: passed}
 		open.Result, reply, err = x.bridge.Ask(ctx, r.server, &r.Attempt, q, k)
+		if v.Ask.Else != nil && errors.Is(err, mcp.ErrCannotAsk) {
+			err = v.Ask.Else
+		}
 		if err != nil || reply != nil {
 			return passed, reply, err
 		}

@@ -89,6 +89,8 @@ type Ask struct {
 	Question *mcp.Question
 	// State is what the step wants back with the answer. No client can read or change it.
 	State []byte
+	// Else is the client's answer if it can't ask anybody. Nil means an error with the question.
+	Else error
 }
 
 // Step decides whether a call may be sent. Many goroutines call its methods at the same time. The

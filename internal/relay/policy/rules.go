@@ -69,13 +69,20 @@ func Resource(uri string) string { return "resource:" + uri }
 
 // Allow reports whether who may use an item of a server. It takes no lock and doesn't block.
 func (r Rules) Allow(who Caller, server, item string) bool {
+	do, _ := r.Say(who, server, item)
+	return do != Deny
+}
+
+// Say returns what becomes of the use of an item of a server by who, and the pattern of the rule that says so,
+// which is what people know the rule by. It is "" if no rule does. It takes no lock and doesn't block.
+func (r Rules) Say(who Caller, server, item string) (do Do, by string) {
 	name := server + "/" + item
 	for i := range r {
-		if r[i].matches(name) && r[i].isFor(who) {
-			return r[i].Do != Deny
+		if by := r[i].matches(name); by != "" && r[i].isFor(who) {
+			return r[i].Do, by
 		}
 	}
-	return true
+	return Allow, ""
 }
 
 // AllowServer reports whether who may know of a server, because there may be an item of it that who may
@@ -112,13 +119,14 @@ func (r *Rule) MayMatch(server string) bool {
 // Everybody reports whether the rule is for everybody.
 func (r *Rule) Everybody() bool { return len(r.Keys)+len(r.People)+len(r.Roles) == 0 }
 
-func (r *Rule) matches(name string) bool {
+// matches returns the first pattern that matches the name of an item, or "".
+func (r *Rule) matches(name string) string {
 	for _, p := range r.Match {
 		if pattern.Glob(p, name) {
-			return true
+			return p
 		}
 	}
-	return false
+	return ""
 }
 
 func (r *Rule) isFor(who Caller) bool {
