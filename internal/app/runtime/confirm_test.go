@@ -7,7 +7,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/relay/catalog"
@@ -327,6 +329,63 @@ func TestQuestionShowsEverything(t *testing.T) {
 		got := questionAbout(catalog.KindTool, call, "git/*")
 		if !strings.Contains(got, c.want) || strings.Contains(got, c.not) || len(got) > 30*(mostOfName+mostOfValue) {
 			t.Errorf("%.80s: %s", c.args, got)
+		}
+	}
+}
+
+// TestConfirmAfterSignIn calls tools of servers that want a sign-in first. Before it, nobody knows the items of such a
+// server, so the rule for one of them matches only afterwards. The person is then asked about the call before it's
+// sent, also if a retry brings the news of the sign-in; who has confirmed before is not asked twice.
+func TestConfirmAfterSignIn(t *testing.T) {
+	for _, revision := range []mcp.Revision{mcp.LatestLegacy, mcp.Latest} {
+		for _, match := range []string{"*/echo", "*"} {
+			for _, quick := range []bool{false, true} {
+				for _, action := range []string{"accept", "decline"} {
+					for _, door := range []struct{ server, path, prefix string }{{"old", "", "old__"}, {"new", "", "new__"}, {"old", "/s/old", ""}, {"new", "/s/new", ""}} {
+						t.Run(fmt.Sprintf("%s %s quick %t %s at %q %s", revision, strings.ReplaceAll(match, "/", "_"), quick, action, door.path, door.server), func(t *testing.T) {
+							d := newDesk()
+							h := openGuarded(t, d, identity.Anyone)
+							s := *h.Default().Current()
+							s.Policy = policy.Rules{{Match: []string{match}, Do: policy.Confirm}}
+							h.Apply(event.DefaultProject, &s)
+							questions := 0
+							c, err := fake.OpenClient(t.Context(), "strict-"+revision.String(), fake.Where{URL: h.url + door.path + "/mcp"}, fake.ClientOptions{
+								Answer: func(_ context.Context, a fake.Ask) ([]byte, *jsonrpc.Error) {
+									link, _ := jsonrpc.ValueOf(a.Params).Get("url").Text()
+									switch {
+									case link == "":
+										questions++
+										return []byte(`{"action":"` + action + `"}`), nil
+									case quick:
+										d.finish(link, nil) // before the retry comes
+									default:
+										time.AfterFunc(250*time.Millisecond, func() { d.finish(link, nil) })
+									}
+									return []byte(`{"action":"accept"}`), nil
+								},
+							})
+							if err != nil {
+								t.Fatal(err)
+							}
+							defer func() { _ = c.Close() }()
+							var got string
+							params := []byte(`{"name":"` + door.prefix + `echo","arguments":{"text":"signed"}}`)
+							if r, err := c.Call(t.Context(), mcp.MethodCallTool, params, fake.CallOptions{Progress: true}); err != nil {
+								t.Fatal(err)
+							} else if got = string(r.Result); r.Err != nil {
+								got = r.Err.Message
+							}
+							want, n := `"signed"`, 1
+							if action == "decline" {
+								want, n = "did not agree", 0
+							}
+							if !strings.Contains(got, want) || questions != 1 || h.executions("signed") != n {
+								t.Errorf("the person was asked %d times, the server executed %d calls, and the client got %s", questions, h.executions("signed"), got)
+							}
+						})
+					}
+				}
+			}
 		}
 	}
 }

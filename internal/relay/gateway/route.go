@@ -145,7 +145,9 @@ func (x runner) attempt(ctx context.Context, r *route, err error, k mcp.Caller) 
 	}
 	from := len(x.policy)
 	switch {
-	case err != nil, r.resume.Resumed(): // opened by an attempt before this one
+	case err != nil:
+	case r.resume.Resumed():
+		from = 0 // opened by an attempt before this one, in which the steps knew no name of the item
 	case r.usesBridge():
 		// The policy must also allow a retry. For this decision, the policy needs the content of
 		// the retry's requestState, so Open decrypts the requestState first.
@@ -177,6 +179,9 @@ func (x runner) readAnswers(r *route) (passed int, err error) {
 		return len(x.policy), err
 	}
 	r.answers = q.Answers
+	if q.Unfound {
+		return 0, nil // the steps have decided about a name that may be that of another item now
+	}
 	return q.Passed, nil
 }
 
