@@ -1,5 +1,5 @@
 // Package store keeps what a team's dragoman must not forget, in the house's own database: an SQLite
-// file, or a schema of a PostgreSQL database. So far these are the projects that no file declares, the sealed
+// file, or a schema of a PostgreSQL database. So far these are the projects that no file declares, prompts, the sealed
 // secrets, API keys, people with their roles and sessions, sign-ins at servers with what they need, some values of
 // the whole house, and the acts, which say who changed what.
 //

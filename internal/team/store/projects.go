@@ -75,7 +75,7 @@ func (t *Tx) ChangeProject(name, text string, sum []byte, known int64) (version 
 }
 
 // RemoveProject removes a project that has the version that the caller knows, and reports whether it did.
-// Its keys, its secrets and everybody's roles in it end with it, unless keep is true: then a project with
+// Its keys, its secrets, its prompts and everybody's roles in it end with it, unless keep is true: then a project with
 // another home has the name and goes on with them.
 func (t *Tx) RemoveProject(name string, known int64, keep bool) (gone Gone, removed bool, err error) {
 	version, err := t.versionOf(name)
@@ -93,7 +93,7 @@ func (t *Tx) RemoveProject(name string, known int64, keep bool) (gone Gone, remo
 	return gone, true, t.did("removed", projectKind, name)
 }
 
-// endAllOf revokes the keys of a project, removes its secrets and everybody's roles in it, and signs everybody out of its
+// endAllOf revokes the keys of a project, removes its secrets, its prompts and everybody's roles in it, and signs everybody out of its
 // servers.
 func (t *Tx) endAllOf(project string) (gone Gone, err error) {
 	keys, err := t.revokeKeys("project", project)
@@ -110,6 +110,9 @@ func (t *Tx) endAllOf(project string) (gone Gone, err error) {
 		}
 	}
 	if err := t.removeCredentials("project", project); err != nil {
+		return gone, err
+	}
+	if err := t.removePrompts(project); err != nil {
 		return gone, err
 	}
 	people, err := sqldb.All(t.t, scanText, "SELECT person FROM roles WHERE project = ? ORDER BY person", project)

@@ -21,6 +21,7 @@ type Snapshot struct {
 	people   map[string]Person
 	sessions map[string]Session
 	projects map[string]Project
+	prompts  map[string][]Prompt // by project, sorted by name
 
 	credentials   map[SignIn][]Credential
 	registrations map[string]Registration // by what they are sealed for
@@ -60,6 +61,7 @@ var kinds = [...]struct {
 	{personKind, readPeople},
 	{sessionKind, readSessions},
 	{projectKind, readProjects},
+	{promptKind, readPrompts},
 	{credentialKind, readCredentials},
 	{registrationKind, readRegistrations},
 	{flowKind, readFlows},

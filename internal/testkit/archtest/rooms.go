@@ -51,7 +51,7 @@ var inner = map[string][][]string{
 		{"internal/setup/intake", "internal/setup/registry"},
 	},
 	"internal/team": {
-		{"internal/team/egress", "internal/team/sqldb", "internal/team/vault"},
+		{"internal/team/egress", "internal/team/prompt", "internal/team/sqldb", "internal/team/vault"},
 		{"internal/team/signin/oauth", "internal/team/store"},
 		{"internal/team/access", "internal/team/cluster", "internal/team/issuers", "internal/team/signin"},
 		{"internal/team/authserver"},
