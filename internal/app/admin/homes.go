@@ -277,16 +277,16 @@ func (a *projectAPI) setProject(w http.ResponseWriter, r *http.Request) *Problem
 	if bad != nil {
 		return bad
 	}
-	var version int64
+	version, changes := int64(0), a.changes(name, x.Text, text)
 	sum, err := a.desk.SignProject(r.Context(), who, name, text)
 	if err != nil {
 		return a.problem(err)
 	}
 	err = a.safe.Store().Write(r.Context(), who, func(t *store.Tx) (err error) {
 		if !there {
-			version, err = t.AddProject(name, text, sum)
+			version, err = t.AddProject(name, text, sum, changes)
 		} else {
-			version, err = t.ChangeProject(name, text, sum, x.Version)
+			version, err = t.ChangeProject(name, text, sum, x.Version, changes)
 		}
 		return err
 	})
@@ -328,9 +328,9 @@ func (a *projectAPI) removeProject(r *http.Request) (out RemovedProject, bad *Pr
 		return out, bad
 	}
 	out.ProjectEntry = a.entry(&x, a.count())
-	gone, removed := store.Gone{}, false
+	gone, removed, changes := store.Gone{}, false, a.changes(name, x.Text, "")
 	err := a.safe.Store().Write(r.Context(), who, func(t *store.Tx) (err error) {
-		gone, removed, err = t.RemoveProject(name, x.Version, a.inFile(name))
+		gone, removed, err = t.RemoveProject(name, x.Version, a.inFile(name), changes)
 		return err
 	})
 	if err != nil {
@@ -343,6 +343,37 @@ func (a *projectAPI) removeProject(r *http.Request) (out RemovedProject, bad *Pr
 	a.homes.Use(r.Context())
 	out.EndedKeys, out.EndedSecrets, out.EndedPeople = gone.Keys, gone.Secrets, gone.People
 	return out, nil
+}
+
+// changes returns the settings in which two texts of a project differ, for the acts. "" has the defaults.
+func (a *projectAPI) changes(name, before, after string) store.Settings {
+	was, became := a.settingsOf(name, before), a.settingsOf(name, after)
+	for path, value := range was {
+		if has, ok := became[path]; ok && has == value {
+			delete(was, path)
+			delete(became, path)
+		}
+	}
+	return store.Settings{Was: was, Became: became}
+}
+
+// settingsOf returns the settings of a text by their paths, with secrets masked.
+func (a *projectAPI) settingsOf(name, text string) map[string]string {
+	all := map[string]string{}
+	p, _ := a.homes.Parse(name, text, nil)
+	if p.Config == nil {
+		return all
+	}
+	for _, l := range p.Config.Lines(nil) {
+		switch has := all[l.Path]; {
+		case l.Key != "" && l.Value == "": // a mapping
+		case has != "":
+			all[l.Path] = has + ", " + l.Value
+		default:
+			all[l.Path] = l.Value
+		}
+	}
+	return all
 }
 
 // check returns what isn't right in the text of a project, although it can be used. If it can't, check

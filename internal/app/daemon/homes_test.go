@@ -33,10 +33,10 @@ func setProject(t *testing.T, s *store.Safe, name, text string) {
 func writeProject(t *testing.T, s *store.Safe, name, text string, sum []byte) {
 	t.Helper()
 	err := s.Store().Write(t.Context(), "local", func(t *store.Tx) error {
-		version, err := t.AddProject(name, text, sum)
+		version, err := t.AddProject(name, text, sum, store.Settings{})
 		if err == nil && version == 0 {
 			x, _ := s.Store().Snapshot().Project(name)
-			if version, err = t.ChangeProject(name, text, sum, x.Version); err == nil && version == 0 {
+			if version, err = t.ChangeProject(name, text, sum, x.Version, store.Settings{}); err == nil && version == 0 {
 				err = errors.New("another version")
 			}
 		}
@@ -51,7 +51,7 @@ func removeProject(t *testing.T, s *store.Safe, name string) {
 	t.Helper()
 	x, _ := s.Store().Snapshot().Project(name)
 	err := s.Store().Write(t.Context(), "local", func(t *store.Tx) error {
-		_, _, err := t.RemoveProject(name, x.Version, false)
+		_, _, err := t.RemoveProject(name, x.Version, false, store.Settings{})
 		return err
 	})
 	if err != nil {

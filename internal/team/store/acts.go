@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"reflect"
 	"strconv"
 	"time"
 
@@ -20,7 +21,7 @@ type Act struct {
 	Seq     int64     `json:"seq"`               // one more than that of the act before
 	At      time.Time `json:"at"`                // in UTC
 	Actor   string    `json:"actor"`             // the subject of a principal
-	Via     string    `json:"via,omitempty"`     // through what, such as the console
+	Via     string    `json:"via,omitempty"`     // through what, such as the console; see Through
 	Project string    `json:"project,omitempty"` // "" if it was about the whole house
 	Action  string    `json:"action"`            // such as "set"
 	Object  string    `json:"object"`            // its kind, a colon and its name, such as "secret:default/token"
@@ -62,6 +63,13 @@ func scanAct(scan func(...any) error) (a Act, happened string, err error) {
 	return a, happened, err
 }
 
+// Through returns a context in which changes are noted as made through something, such as the console.
+func Through(ctx context.Context, via string) context.Context {
+	return context.WithValue(ctx, throughKey{}, via)
+}
+
+type throughKey struct{}
+
 // Tx is a transaction of Store.Write. It's good only during the function that got it, and only for one
 // goroutine. Its methods stand with the kind of object that they change or read.
 type Tx struct {
@@ -70,12 +78,43 @@ type Tx struct {
 	via   string
 }
 
+// about is what an act also says: in which project it was, and what was there before and after. Secrets have no
+// place there.
+type about struct {
+	project     string
+	was, became facts // nil if there is nothing to say
+}
+
+// facts are what is known of an object, by name. What is empty is left out.
+type facts map[string]any
+
+// json returns facts as an act has them.
+func (f facts) json() (json.RawMessage, error) {
+	if f == nil {
+		return nil, nil
+	}
+	told := facts{}
+	for name, value := range f {
+		if v := reflect.ValueOf(value); v.IsValid() && !v.IsZero() {
+			told[name] = value
+		}
+	}
+	return json.Marshal(told)
+}
+
 // did says what happens to an object in this transaction: to the acts, to the snapshots of all
 // processes, and by that to whoever waits for a new one. If the act can't be recorded, nothing of the
 // transaction happens.
-func (t *Tx) did(action, kind, name string) error {
-	err := t.record(Act{Action: action, Object: kind + ":" + name})
-	if err == nil {
+func (t *Tx) did(action, kind, name string, x about) error {
+	a := Act{Action: action, Object: kind + ":" + name, Project: x.project}
+	var err error
+	if a.Was, err = x.was.json(); err != nil {
+		return err
+	}
+	if a.Became, err = x.became.json(); err != nil {
+		return err
+	}
+	if err = t.record(a); err == nil {
 		err = t.changed(action, kind, name)
 	}
 	return err

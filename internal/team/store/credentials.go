@@ -86,7 +86,7 @@ func (t *Tx) SetCredential(x Credential) error {
 	if err != nil {
 		return err
 	}
-	return t.did("signed in", credentialKind, x.name())
+	return t.did("signed in", credentialKind, x.name(), about{project: x.Project, became: facts{"issuer": x.Issuer, "client": x.Client, "until": textOf(x.Until)}})
 }
 
 // name is how the acts call a sign-in.
@@ -165,7 +165,7 @@ func (t *Tx) SpendCredential(x Credential, fence int64) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return true, t.did("expired", credentialKind, x.name())
+	return true, t.did("expired", credentialKind, x.name(), about{project: x.Project})
 }
 
 // RemoveCredentials signs somebody out of a server, and returns what there was.
@@ -178,7 +178,7 @@ func (t *Tx) RemoveCredentials(of SignIn) ([]Credential, error) {
 	if err := t.t.Exec("DELETE"+where, of.Project, of.Server, of.Subject); err != nil {
 		return nil, err
 	}
-	return list, t.did("signed out", credentialKind, of.name())
+	return list, t.did("signed out", credentialKind, of.name(), about{project: of.Project, was: facts{"issuer": list[0].Issuer, "client": list[0].Client}})
 }
 
 // removeCredentials signs everybody out who has a value in a column, which is the project or the subject,

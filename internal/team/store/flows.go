@@ -240,7 +240,7 @@ func (t *Tx) SetRegistration(x Registration, replaces string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return true, t.did("made", registrationKind, x.Issuer)
+	return true, t.did("made", registrationKind, x.Issuer, about{became: facts{"client": x.Client, "redirect": x.Redirect}})
 }
 
 // mostRegistrations is how many registrations are kept, but for those with which somebody is signed in.
@@ -268,7 +268,7 @@ func (t *Tx) RemoveRegistration(x Registration) error {
 	if err := t.t.Exec("DELETE "+where, x.sealedFor(), x.Client); err != nil {
 		return err
 	}
-	return t.did("removed", registrationKind, x.Issuer)
+	return t.did("removed", registrationKind, x.Issuer, about{was: facts{"client": x.Client, "redirect": x.Redirect}})
 }
 
 func readRegistrations(t *sqldb.Tx, into *Snapshot) error {

@@ -27,7 +27,7 @@ func (t *Tx) SetHouse(name string, value []byte) error {
 	if err != nil {
 		return err
 	}
-	return t.did("set", houseKind, name)
+	return t.did("set", houseKind, name, about{})
 }
 
 func readHouse(t *sqldb.Tx, into *Snapshot) (err error) {

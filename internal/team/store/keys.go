@@ -3,8 +3,6 @@ package store
 import (
 	"cmp"
 	"context"
-	"database/sql"
-	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -58,17 +56,17 @@ func (t *Tx) AddKey(x Key) error {
 	if err != nil {
 		return err
 	}
-	return t.did("made", keyKind, x.Project+"/"+x.ID)
+	return t.did("made", keyKind, x.Project+"/"+x.ID, about{project: x.Project, became: x.facts()})
 }
 
 // RotateKey lets change give a key another secret: its Sum, Hint and Until, and what is left of the one
 // before. The rest stays as it is. It reports whether there is such a key.
 func (t *Tx) RotateKey(id string, change func(*Key) error) (bool, error) {
-	var x Key
-	err := t.t.Each(func(scan func(...any) error) (err error) { x, err = scanKey(scan); return err }, "SELECT "+keyColumns+" FROM keys WHERE id = ?", id)
+	x, err := t.key(id)
 	if err != nil || x.ID == "" {
 		return false, err
 	}
+	was := x.facts()
 	if err := change(&x); err != nil {
 		return true, err
 	}
@@ -76,7 +74,7 @@ func (t *Tx) RotateKey(id string, change func(*Key) error) (bool, error) {
 	if err != nil {
 		return true, err
 	}
-	return true, t.did("rotated", keyKind, x.Project+"/"+id)
+	return true, t.did("rotated", keyKind, x.Project+"/"+id, about{x.Project, was, x.facts()})
 }
 
 // KeySubject is what the subject of a key begins with that acts for no person; the key's id follows.
@@ -84,8 +82,8 @@ const KeySubject = "k:"
 
 // RevokeKey removes a key, signs it out if it acts for no person, and reports whether there was one.
 func (t *Tx) RevokeKey(id string) (bool, error) {
-	project, err := t.projectOfKey(id)
-	if project == "" || err != nil {
+	x, err := t.key(id)
+	if err != nil || x.ID == "" {
 		return false, err
 	}
 	if err := t.t.Exec("DELETE FROM keys WHERE id = ?", id); err != nil {
@@ -94,7 +92,7 @@ func (t *Tx) RevokeKey(id string) (bool, error) {
 	if err := t.removeCredentials("subject", KeySubject+id); err != nil {
 		return false, err
 	}
-	return true, t.did("revoked", keyKind, project+"/"+id)
+	return true, t.did("revoked", keyKind, x.Project+"/"+id, about{project: x.Project, was: x.facts()})
 }
 
 // KeepUses notes when keys were last used, by their ids. It isn't a change of the keys: no snapshot has it, and so
@@ -159,13 +157,19 @@ func scanText(scan func(...any) error) (text string, err error) {
 	return text, err
 }
 
-// projectOfKey returns the project of a key, or "" if there is no such key.
-func (t *Tx) projectOfKey(id string) (project string, err error) {
-	err = t.t.Row("SELECT project FROM keys WHERE id = ?", []any{id}, &project)
-	if errors.Is(err, sql.ErrNoRows) {
-		return "", nil
+// key returns a key as the transaction finds it. Its id is "" if there is no such key.
+func (t *Tx) key(id string) (x Key, err error) {
+	err = t.t.Each(func(scan func(...any) error) (err error) { x, err = scanKey(scan); return err }, "SELECT "+keyColumns+" FROM keys WHERE id = ?", id)
+	return x, err
+}
+
+// facts returns what the acts say of a key.
+func (x *Key) facts() facts {
+	f := facts{"name": x.Name, "servers": x.Servers, "tools": x.Tools, "owner": x.Owner, "until": textOf(x.Until), "hint": x.Hint}
+	if x.Role != 0 {
+		f["role"] = x.Role.String()
 	}
-	return project, err
+	return f
 }
 
 const keyColumns = "id, name, sum, old_sum, old_until, hint, owner, project, servers, tools, role, until, made, actor"

@@ -67,7 +67,7 @@ func (t *Tx) AddGrant(x Grant) error {
 	if err != nil {
 		return err
 	}
-	return t.did("allowed", grantKind, x.ID)
+	return t.did("allowed", grantKind, x.ID, about{became: x.facts()})
 }
 
 // Grant returns a grant as the transaction finds it, and whether there is one.
@@ -89,20 +89,23 @@ func (t *Tx) SetGrant(x Grant, action string) error {
 	if action == "" {
 		return t.changed("used", grantKind, x.ID)
 	}
-	return t.did(action, grantKind, x.ID)
+	return t.did(action, grantKind, x.ID, about{became: x.facts()})
 }
 
 // EndGrant removes a grant, and reports whether there was one. action says why.
 func (t *Tx) EndGrant(id, action string) (bool, error) {
-	n, err := t.t.Count("FROM oauth_grants WHERE id = ?", id)
-	if err != nil || n == 0 {
+	x, there, err := t.Grant(id)
+	if err != nil || !there {
 		return false, err
 	}
 	if err := t.t.Exec("DELETE FROM oauth_grants WHERE id = ?", id); err != nil {
 		return false, err
 	}
-	return true, t.did(action, grantKind, id)
+	return true, t.did(action, grantKind, id, about{was: x.facts()})
 }
+
+// facts returns what the acts say of a grant.
+func (x *Grant) facts() facts { return facts{"subject": x.Subject, "client": x.Client} }
 
 // endGrants removes the grants and the consents that have a value in a column, and returns the number of grants.
 func (t *Tx) endGrants(column, value string) (int, error) {
@@ -146,7 +149,7 @@ func (t *Tx) AddOAuthClient(x OAuthClient, most int) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return true, t.did("registered", clientKind, x.ID)
+	return true, t.did("registered", clientKind, x.ID, about{})
 }
 
 // How long a client is kept that nobody has allowed anything yet, if there are many and if there are few of
@@ -171,7 +174,7 @@ func (t *Tx) RemoveOAuthClient(id string) (bool, error) {
 	if err := t.t.Exec("DELETE FROM oauth_clients WHERE id = ?", id); err != nil {
 		return false, err
 	}
-	return true, t.did("removed", clientKind, id)
+	return true, t.did("removed", clientKind, id, about{})
 }
 
 // OAuthClient returns the client with an id, and whether there is one.

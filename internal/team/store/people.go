@@ -63,7 +63,7 @@ func (t *Tx) AddPerson(id, name string, sum []byte) (bool, error) {
 	if err := t.t.Exec("INSERT INTO people (id, name, folded, sum, added, actor) VALUES (?, ?, ?, ?, ?, ?)", id, name, folded, nonNil(sum), t.t.Now, t.actor); err != nil {
 		return false, err
 	}
-	return true, t.did("added", personKind, id)
+	return true, t.did("added", personKind, id, about{became: facts{"name": name}})
 }
 
 // SetRoles replaces the roles of a person in a project, and reports whether there is such a person.
@@ -71,14 +71,17 @@ func (t *Tx) SetRoles(person, project string, roles []identity.Role, sum []byte)
 	if is, err := t.isPerson(person); !is || err != nil {
 		return false, err
 	}
-	err := t.t.Exec("DELETE FROM roles WHERE person = ? AND project = ?", person, project)
+	was, err := t.rolesOf(person, project)
+	if err == nil {
+		err = t.t.Exec("DELETE FROM roles WHERE person = ? AND project = ?", person, project)
+	}
 	if err == nil && len(roles) > 0 {
 		err = t.t.Exec("INSERT INTO roles (person, project, roles, sum) VALUES (?, ?, ?, ?)", person, project, rolesText(roles), nonNil(sum))
 	}
 	if err != nil {
 		return false, err
 	}
-	return true, t.did("set roles "+cmp.Or(rolesText(roles), "none"), personKind, person+"/"+project)
+	return true, t.did("set roles "+cmp.Or(rolesText(roles), "none"), personKind, person+"/"+project, about{project, facts{"roles": was}, facts{"roles": rolesText(roles)}})
 }
 
 // Invite gives a person an invitation in place of the one before, and reports whether there is such a person.
@@ -92,7 +95,7 @@ func (t *Tx) Invite(person string, x Invitation) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return true, t.did("invited", personKind, person+"/"+x.Project)
+	return true, t.did("invited", personKind, person+"/"+x.Project, about{project: x.Project, became: facts{"until": textOf(x.Until)}})
 }
 
 // Accept uses up the invitation with a sum, and begins a session of its person. It reports whether there was
@@ -112,7 +115,7 @@ func (t *Tx) Accept(sum []byte, s Session) (bool, error) {
 	if err := t.t.Exec("DELETE FROM invitations WHERE person = ?", s.Person); err != nil {
 		return false, err
 	}
-	if err := t.did("accepted an invitation", personKind, s.Person); err != nil {
+	if err := t.did("accepted an invitation", personKind, s.Person, about{}); err != nil {
 		return false, err
 	}
 	return true, t.beginSession(s)
@@ -121,6 +124,10 @@ func (t *Tx) Accept(sum []byte, s Session) (bool, error) {
 // RemovePerson removes a person with all that is theirs: roles, invitation, sessions, and the keys and grants
 // that act for them. It reports whether there was such a person.
 func (t *Tx) RemovePerson(id string) (bool, error) {
+	var name string
+	if err := t.t.Row("SELECT name FROM people WHERE id = ?", []any{id}, &name); err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return false, err
+	}
 	if _, there, err := t.EndSessions(id); !there || err != nil {
 		return false, err
 	}
@@ -138,7 +145,16 @@ func (t *Tx) RemovePerson(id string) (bool, error) {
 			return false, err
 		}
 	}
-	return true, t.did("removed", personKind, id)
+	return true, t.did("removed", personKind, id, about{was: facts{"name": name}})
+}
+
+// rolesOf returns the roles of a person in a project as the database has them.
+func (t *Tx) rolesOf(person, project string) (roles string, err error) {
+	err = t.t.Row("SELECT roles FROM roles WHERE person = ? AND project = ?", []any{person, project}, &roles)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", nil
+	}
+	return roles, err
 }
 
 func (t *Tx) isPerson(id string) (bool, error) {

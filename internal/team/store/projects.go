@@ -42,9 +42,23 @@ type Gone struct {
 	People        int // who had a role there
 }
 
+// Settings are those of a project that a change is about, by their paths and without secrets, before and after.
+type Settings struct{ Was, Became map[string]string }
+
+// about returns what the act of a change says that gives a project a version, which is 0 for none.
+func (x Settings) about(project string, known, version int64) about {
+	told := func(settings map[string]string, version int64) facts {
+		if version == 0 {
+			return nil
+		}
+		return facts{"version": version, "settings": settings}
+	}
+	return about{project, told(x.Was, known), told(x.Became, version)}
+}
+
 // AddProject adds a project and returns its version. If there is one with this name, that one stays, and
 // the result is 0.
-func (t *Tx) AddProject(name, text string, sum []byte) (version int64, err error) {
+func (t *Tx) AddProject(name, text string, sum []byte, x Settings) (version int64, err error) {
 	if version, err = t.versionOf(name); version != 0 || err != nil {
 		return 0, err
 	}
@@ -55,12 +69,12 @@ func (t *Tx) AddProject(name, text string, sum []byte) (version int64, err error
 	if err != nil {
 		return 0, err
 	}
-	return version, t.did("made", projectKind, name)
+	return version, t.did("made", projectKind, name, x.about(name, 0, version))
 }
 
 // ChangeProject replaces the text of a project and returns the new version. If the project no longer has
 // the version that the caller knows, it stays as it is, and the result is 0.
-func (t *Tx) ChangeProject(name, text string, sum []byte, known int64) (version int64, err error) {
+func (t *Tx) ChangeProject(name, text string, sum []byte, known int64, x Settings) (version int64, err error) {
 	if version, err = t.versionOf(name); version == 0 || version != known || err != nil {
 		return 0, err
 	}
@@ -71,13 +85,13 @@ func (t *Tx) ChangeProject(name, text string, sum []byte, known int64) (version 
 	if err != nil {
 		return 0, err
 	}
-	return version, t.did("changed", projectKind, name)
+	return version, t.did("changed", projectKind, name, x.about(name, known, version))
 }
 
 // RemoveProject removes a project that has the version that the caller knows, and reports whether it did.
 // Its keys, its secrets, its prompts and everybody's roles in it end with it, unless keep is true: then a project with
 // another home has the name and goes on with them.
-func (t *Tx) RemoveProject(name string, known int64, keep bool) (gone Gone, removed bool, err error) {
+func (t *Tx) RemoveProject(name string, known int64, keep bool, x Settings) (gone Gone, removed bool, err error) {
 	version, err := t.versionOf(name)
 	if version == 0 || version != known || err != nil {
 		return gone, false, err
@@ -90,7 +104,7 @@ func (t *Tx) RemoveProject(name string, known int64, keep bool) (gone Gone, remo
 	if err := t.t.Exec("DELETE FROM projects WHERE name = ?", name); err != nil {
 		return gone, false, err
 	}
-	return gone, true, t.did("removed", projectKind, name)
+	return gone, true, t.did("removed", projectKind, name, x.about(name, known, 0))
 }
 
 // endAllOf revokes the keys of a project, removes its secrets, its prompts and everybody's roles in it, and signs everybody out of its

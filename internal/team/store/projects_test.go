@@ -53,14 +53,16 @@ func TestProjects(t *testing.T) {
 			return version != 0, err
 		}
 		add := func(name, text string) func(*Tx) (bool, error) {
-			return func(t *Tx) (bool, error) { return next(t.AddProject(name, text, []byte("s"+text))) }
+			return func(t *Tx) (bool, error) { return next(t.AddProject(name, text, []byte("s"+text), Settings{})) }
 		}
 		change := func(name, text string, known int64) func(*Tx) (bool, error) {
-			return func(t *Tx) (bool, error) { return next(t.ChangeProject(name, text, []byte("s"+text), known)) }
+			return func(t *Tx) (bool, error) {
+				return next(t.ChangeProject(name, text, []byte("s"+text), known, Settings{}))
+			}
 		}
 		remove := func(name string, known int64, keep bool) func(*Tx) (bool, error) {
 			return func(t *Tx) (bool, error) {
-				gone, ok, err := t.RemoveProject(name, known, keep)
+				gone, ok, err := t.RemoveProject(name, known, keep, Settings{})
 				if want := map[bool]Gone{true: {2, 2, 1}}[ok && !keep]; err == nil && gone != want {
 					err = fmt.Errorf("gone: %+v", gone)
 				}

@@ -156,11 +156,11 @@ func (t *Tx) removePrompts(project string) error {
 			return err
 		}
 	}
-	return t.did("removed all", promptKind, project)
+	return t.did("removed all", promptKind, project, about{project: project})
 }
 
 func (t *Tx) didPrompt(action, project, name string, version int64) error {
-	return t.did(action+" version "+strconv.FormatInt(version, 10), promptKind, project+"/"+name)
+	return t.did(action+" version "+strconv.FormatInt(version, 10), promptKind, project+"/"+name, about{project: project})
 }
 
 // prompt returns the row of a prompt, without its versions. Newest is 0 if there is none.

@@ -90,9 +90,9 @@ func TestPrompts(t *testing.T) {
 		await(t, other, "the prompts", func(now *Snapshot) bool { return promptsOf(now, "shop") == promptsOf(s.Snapshot(), "shop") })
 
 		err = s.Write(t.Context(), "ada", func(x *Tx) error {
-			version, err := x.AddProject("shop", "", []byte("s"))
+			version, err := x.AddProject("shop", "", []byte("s"), Settings{})
 			if err == nil {
-				_, _, err = x.RemoveProject("shop", version, false)
+				_, _, err = x.RemoveProject("shop", version, false, Settings{})
 			}
 			return err
 		})

@@ -57,7 +57,7 @@ func (t *Tx) SetSecret(x Secret) error {
 	if err != nil {
 		return err
 	}
-	return t.did("set", secretKind, x.Project+"/"+x.Name)
+	return t.did("set", secretKind, x.Project+"/"+x.Name, about{project: x.Project})
 }
 
 // RemoveSecret removes a secret, and reports whether there was one.
@@ -70,7 +70,7 @@ func (t *Tx) RemoveSecret(project, name string) (bool, error) {
 	if err := t.t.Exec("DELETE "+where, project, name); err != nil {
 		return false, err
 	}
-	return true, t.did("removed", secretKind, project+"/"+name)
+	return true, t.did("removed", secretKind, project+"/"+name, about{project: project})
 }
 
 func readSecrets(t *sqldb.Tx, into *Snapshot) error {

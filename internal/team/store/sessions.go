@@ -48,7 +48,7 @@ func (t *Tx) beginSession(x Session) error {
 	if err != nil {
 		return err
 	}
-	return t.did("began", sessionKind, x.Person+"/"+x.ID)
+	return t.did("began", sessionKind, x.Person+"/"+x.ID, about{became: facts{"until": textOf(x.Until)}})
 }
 
 // SeeSession notes that a session was used today. This is no act.
@@ -69,7 +69,7 @@ func (t *Tx) EndSession(person, id string) (bool, error) {
 	if err := t.t.Exec("DELETE "+where, id, person); err != nil {
 		return false, err
 	}
-	return true, t.did("ended", sessionKind, person+"/"+id)
+	return true, t.did("ended", sessionKind, person+"/"+id, about{})
 }
 
 // EndSessions ends all sessions of a person, and makes an open invitation useless. It returns the number of
@@ -86,7 +86,7 @@ func (t *Tx) EndSessions(person string) (n int, there bool, err error) {
 			return 0, true, err
 		}
 	}
-	if err := t.did("signed out", personKind, person); err != nil {
+	if err := t.did("signed out", personKind, person, about{}); err != nil {
 		return 0, true, err
 	}
 	return n, true, t.changed("ended", sessionKind, person)

@@ -152,7 +152,8 @@ func (s *Store) State() State { return *s.state.Load() }
 
 // Write makes a change for an actor, which is the subject of a principal, in a transaction; see
 // sqldb.DB.Write. If Write returns nil, the change is on the disk, or in memory if State says so, and
-// Snapshot has it. change may be called several times, and the last call counts.
+// Snapshot has it. change may be called several times, and the last call counts. Through what the actor has made
+// the change is in ctx; see Through.
 func (s *Store) Write(ctx context.Context, actor string, change func(*Tx) error) error {
 	if actor == "" {
 		return errors.New("a change of the store names no actor")
@@ -161,7 +162,8 @@ func (s *Store) Write(ctx context.Context, actor string, change func(*Tx) error)
 	if err != nil {
 		return err
 	}
-	if err := db.Write(ctx, func(t *sqldb.Tx) error { return change(&Tx{t: t, actor: actor}) }); err != nil {
+	via, _ := ctx.Value(throughKey{}).(string)
+	if err := db.Write(ctx, func(t *sqldb.Tx) error { return change(&Tx{t, actor, via}) }); err != nil {
 		return err
 	}
 	// The change is made. If it can't be read now, follow tries again.
