@@ -6,10 +6,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -24,6 +21,8 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/testkit/leaktest"
+	"github.com/dragoman-mcp/dragoman/test/built"
+	"github.com/dragoman-mcp/dragoman/test/npm"
 )
 
 // TestMain fails if a process still runs after the tests. If BROWSER_TEST_SERVER is set, the test
@@ -49,7 +48,7 @@ func TestConsole(t *testing.T) {
 	if mode == "" {
 		t.Skip("set DRAGOMAN_BROWSER=1 (or make browser) to test the console in Chromium")
 	}
-	r := &rig{dragoman: program(t), chrome: startChrome(t, chromium(t))}
+	r := &rig{dragoman: built.Dragoman(t, "-ldflags", "-X github.com/dragoman-mcp/dragoman/internal/app/cli.release=0.0.0"), chrome: startChrome(t, chromium(t))}
 	if mode == "screenshots" {
 		t.Run("screenshots", r.screenshots)
 		return
@@ -83,66 +82,21 @@ func chromium(t *testing.T) string {
 	return ""
 }
 
-// install puts the pinned packages of a folder with a package-lock.json below .cache, and
-// returns the folder with node_modules. It keeps packages that are already installed. The
-// tests of that folder install into the same place.
+// install puts the pinned packages of a folder below .cache, and returns the folder with node_modules. The tests of that
+// folder install into the same place.
 func install(t *testing.T, from string) string {
 	t.Helper()
-	if _, err := exec.LookPath("npm"); errors.Is(err, exec.ErrNotFound) {
-		t.Fatal("make browser needs npm and node")
-	}
-	lock, err := os.ReadFile(filepath.Join(from, "package-lock.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	folder, err := filepath.Abs(from)
 	if err != nil {
 		t.Fatal(err)
 	}
-	sum := sha256.Sum256(lock)
-	dir := filepath.Join(folder, "..", "..", ".cache", filepath.Base(folder), hex.EncodeToString(sum[:6]))
-	done := filepath.Join(dir, ".installed")
-	for _, name := range []string{".installed", "complete"} { // test/peers uses the second name
-		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
-			return dir
-		}
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	files := map[string][]byte{}
 	for _, name := range []string{"package.json", "package-lock.json"} {
-		b, err := os.ReadFile(filepath.Join(from, name))
-		if err == nil {
-			err = os.WriteFile(filepath.Join(dir, name), b, 0o644)
-		}
-		if err != nil {
+		if files[name], err = os.ReadFile(filepath.Join(folder, name)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
-	cmd.Dir = dir
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("npm ci: %v\n%s", err, out)
-	}
-	if err := os.WriteFile(done, []byte(hex.EncodeToString(sum[:])), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	return dir
-}
-
-// program builds dragoman with a fixed version and returns the path of the program.
-func program(t *testing.T) string {
-	t.Helper()
-	out := filepath.Join(t.TempDir(), "dragoman")
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-ldflags", "-X github.com/dragoman-mcp/dragoman/internal/app/cli.release=0.0.0", "-o", out, "./cmd/dragoman")
-	cmd.Dir = filepath.Join("..", "..")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if b, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, b)
-	}
-	return out
+	return npm.Install(t, filepath.Base(folder), files)
 }
 
 // serveRun is a running `dragoman serve`.

@@ -5,12 +5,11 @@ package clients
 import (
 	"embed"
 	"encoding/json"
-	"os"
-	"os/exec"
 	"path"
 	"path/filepath"
 	"testing"
 
+	"github.com/dragoman-mcp/dragoman/test/built"
 	"github.com/dragoman-mcp/dragoman/test/npm"
 )
 
@@ -28,13 +27,7 @@ type rig struct {
 
 func prepare(t *testing.T) *rig {
 	t.Helper()
-	r := &rig{node: npm.Node(t), dir: install(t), dragoman: filepath.Join(t.TempDir(), "dragoman")}
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", r.dragoman, "./cmd/dragoman")
-	build.Dir = filepath.Join("..", "..")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if b, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, b)
-	}
+	r := &rig{node: npm.Node(t), dir: install(t), dragoman: built.Dragoman(t)}
 	r.servers = map[server][]string{
 		newest:     {r.dragoman, "fake", "strict-2026-07-28"},
 		latest:     {r.dragoman, "fake", "strict-2025-11-25"},

@@ -5,9 +5,7 @@ package codex
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	_ "embed"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,6 +19,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/testkit/leaktest"
 	"github.com/dragoman-mcp/dragoman/internal/workbench/fake"
+	"github.com/dragoman-mcp/dragoman/test/built"
+	"github.com/dragoman-mcp/dragoman/test/npm"
 )
 
 var (
@@ -32,53 +32,6 @@ var (
 
 // TestMain fails if a worker process is left after the tests.
 func TestMain(m *testing.M) { leaktest.Main(m) }
-
-// install puts the pinned packages below .cache and returns their folder. It keeps packages
-// that are already installed.
-func install(t *testing.T) string {
-	t.Helper()
-	sum := sha256.Sum256(packageLock)
-	dir, err := filepath.Abs(filepath.Join("..", "..", ".cache", "peers-codex", hex.EncodeToString(sum[:6])))
-	if err != nil {
-		t.Fatal(err)
-	}
-	modules := filepath.Join(dir, "node_modules")
-	if _, err := os.Stat(filepath.Join(dir, "complete")); err == nil {
-		return modules
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	for name, b := range map[string][]byte{"package.json": packageJSON, "package-lock.json": packageLock} {
-		if err := os.WriteFile(filepath.Join(dir, name), b, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
-	cmd.Dir = dir
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("npm ci: %v\n%s", err, out)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "complete"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	return modules
-}
-
-// dragoman builds the program and returns its path.
-func dragoman(t *testing.T) string {
-	t.Helper()
-	out := filepath.Join(t.TempDir(), "dragoman")
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", out, "./cmd/dragoman")
-	cmd.Dir = filepath.Join("..", "..")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if b, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, b)
-	}
-	return out
-}
 
 const settings = `model = "model-of-the-test"
 model_provider = "test"
@@ -178,7 +131,8 @@ func TestCodex(t *testing.T) {
 	if _, err := exec.LookPath("npm"); errors.Is(err, exec.ErrNotFound) {
 		t.Fatal("make peers-codex needs npm and node")
 	}
-	modules, program, end := install(t), dragoman(t), newModel(t)
+	packages := npm.Install(t, "peers-codex", map[string][]byte{"package.json": packageJSON, "package-lock.json": packageLock})
+	modules, program, end := filepath.Join(packages, "node_modules"), built.Dragoman(t), newModel(t)
 	home := t.TempDir()
 	if err := os.WriteFile(filepath.Join(home, "config.toml"), fmt.Appendf(nil, settings, end.URL), 0o600); err != nil {
 		t.Fatal(err)

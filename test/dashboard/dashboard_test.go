@@ -18,6 +18,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/dragoman-mcp/dragoman/test/built"
 )
 
 // empty are the queries that may have no data, since nobody breaks the protocol in the demo.
@@ -128,13 +130,7 @@ func load(t *testing.T) (queries, variables []query) {
 func serveDemo(t *testing.T) (address string) {
 	t.Helper()
 	dir := t.TempDir()
-	program := filepath.Join(dir, "dragoman")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./cmd/dragoman")
-	build.Dir = filepath.Join("..", "..")
-	if b, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, b)
-	}
-	cmd := exec.Command(program, "serve", "--demo", "--listen", "127.0.0.1:0", "--log-format", "text")
+	cmd := exec.Command(built.Dragoman(t), "serve", "--demo", "--listen", "127.0.0.1:0", "--log-format", "text")
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), "HOME="+dir, "XDG_RUNTIME_DIR="+dir, "XDG_CACHE_HOME="+dir, "XDG_CONFIG_HOME="+dir)
 	stderr, err := cmd.StderrPipe()
 	if err != nil {

@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/dragoman-mcp/dragoman/test/built"
 )
 
 const root = "../.."
@@ -132,12 +134,7 @@ func TestCommands(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the program and runs it many times")
 	}
-	bin := t.TempDir()
-	build := exec.Command("go", "build", "-o", filepath.Join(bin, "dragoman"), "./cmd/dragoman")
-	build.Dir = root
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	bin := filepath.Dir(built.Dragoman(t))
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/dragoman-mcp/dragoman/internal/testkit/leaktest"
+	"github.com/dragoman-mcp/dragoman/test/built"
 	"github.com/dragoman-mcp/dragoman/test/tab"
 )
 
@@ -143,18 +144,11 @@ func (u *user) whoami(t *testing.T) string {
 	return res.Content[0].(*mcp.TextContent).Text
 }
 
-// build builds the program.
+// build builds the program, unless there is one to use.
 func build(t *testing.T) string {
 	t.Helper()
-	out := filepath.Join(t.TempDir(), "dragoman")
 	if given := os.Getenv("DRAGOMAN_PROGRAM"); given != "" {
 		return given
 	}
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", out, "./cmd/dragoman")
-	cmd.Dir = filepath.Join("..", "..")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if b, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, b)
-	}
-	return out
+	return built.Dragoman(t)
 }

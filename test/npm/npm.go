@@ -87,7 +87,7 @@ func run(t testing.TB, dir, stamp string, args ...string) {
 	if _, err := exec.LookPath("npm"); err != nil {
 		t.Fatal("this test needs npm")
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "npm", append(args, "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")...)
 	cmd.Dir = dir

@@ -4,7 +4,6 @@ package peers
 
 import (
 	"context"
-	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/dragoman-mcp/dragoman/test/built"
 )
 
 // TestDoctor runs dragoman doctor for a legacy server and a server of both eras from npm. The
@@ -21,10 +22,7 @@ func TestDoctor(t *testing.T) {
 	if os.Getenv("DRAGOMAN_PEERS") == "" {
 		t.Skip("set DRAGOMAN_PEERS=1 (or make peers) to run servers from npm")
 	}
-	if _, err := exec.LookPath("npm"); errors.Is(err, exec.ErrNotFound) {
-		t.Fatal("make peers needs npm and node")
-	}
-	bin, program := install(t), dragoman(t)
+	bin, program := install(t), built.Dragoman(t)
 	for _, c := range []struct {
 		command, name, directly string
 		infos                   []string

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/test/built"
 	mcpgo "github.com/mark3labs/mcp-go/client"
 	"github.com/mark3labs/mcp-go/client/transport"
 	mcpgotypes "github.com/mark3labs/mcp-go/mcp"
@@ -61,7 +62,7 @@ func TestClientsOfOddServers(t *testing.T) {
 	if os.Getenv("DRAGOMAN_PEERS") == "" {
 		t.Skip("set DRAGOMAN_PEERS=1, or run make peers")
 	}
-	program := dragoman(t)
+	program := built.Dragoman(t)
 	for _, s := range oddServers {
 		for name, client := range oddClients {
 			t.Run(strings.Join(s.profile, " ")+"/"+name, func(t *testing.T) {
@@ -89,7 +90,7 @@ func TestClientsOfOddServersTogether(t *testing.T) {
 	if os.Getenv("DRAGOMAN_PEERS") == "" {
 		t.Skip("set DRAGOMAN_PEERS=1, or run make peers")
 	}
-	program := dragoman(t)
+	program := built.Dragoman(t)
 	servers, own := map[string]any{}, map[string]any{}
 	var calls []oddCall
 	var want []string

@@ -5,10 +5,7 @@ package peers
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	_ "embed"
-	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -22,6 +19,8 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/testkit/leaktest"
+	"github.com/dragoman-mcp/dragoman/test/built"
+	"github.com/dragoman-mcp/dragoman/test/npm"
 )
 
 var (
@@ -31,51 +30,10 @@ var (
 	packageLock []byte
 )
 
-// install puts the pinned servers below .cache and returns the folder of their commands. It
-// keeps servers that are already installed.
+// install puts the pinned servers below .cache and returns the folder of their commands.
 func install(t *testing.T) string {
 	t.Helper()
-	sum := sha256.Sum256(packageLock)
-	dir, err := filepath.Abs(filepath.Join("..", "..", ".cache", "peers", hex.EncodeToString(sum[:6])))
-	if err != nil {
-		t.Fatal(err)
-	}
-	bin := filepath.Join(dir, "node_modules", ".bin")
-	if _, err := os.Stat(filepath.Join(dir, "complete")); err == nil {
-		return bin
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	for name, b := range map[string][]byte{"package.json": packageJSON, "package-lock.json": packageLock} {
-		if err := os.WriteFile(filepath.Join(dir, name), b, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
-	cmd.Dir = dir
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("npm ci: %v\n%s", err, out)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "complete"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	return bin
-}
-
-// dragoman builds the program and returns its path.
-func dragoman(t *testing.T) string {
-	t.Helper()
-	out := filepath.Join(t.TempDir(), "dragoman")
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", out, "./cmd/dragoman")
-	cmd.Dir = filepath.Join("..", "..")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if b, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, b)
-	}
-	return out
+	return filepath.Join(npm.Install(t, "peers", map[string][]byte{"package.json": packageJSON, "package-lock.json": packageLock}), "node_modules", ".bin")
 }
 
 // serve starts `dragoman serve` and returns its base URL. At the end of the test it stops the
@@ -184,10 +142,7 @@ func TestPeers(t *testing.T) {
 	if os.Getenv("DRAGOMAN_PEERS") == "" {
 		t.Skip("set DRAGOMAN_PEERS=1 (or make peers) to run servers from npm")
 	}
-	if _, err := exec.LookPath("npm"); errors.Is(err, exec.ErrNotFound) {
-		t.Fatal("make peers needs npm and node")
-	}
-	bin, program, folder := install(t), dragoman(t), t.TempDir()
+	bin, program, folder := install(t), built.Dragoman(t), t.TempDir()
 	if err := os.WriteFile(filepath.Join(folder, "found.txt"), []byte("it is here"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -269,7 +224,7 @@ func TestOldClientOnModernServer(t *testing.T) {
 	if os.Getenv("DRAGOMAN_PEERS") == "" {
 		t.Skip("set DRAGOMAN_PEERS=1 (or make peers)")
 	}
-	base := serve(t, dragoman(t), "--demo")
+	base := serve(t, built.Dragoman(t), "--demo")
 	url := base + "/s/modern/mcp"
 	answer, session := post(t, url, "", nil, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-03-26","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`)
 	wants(t, "initialize", answer, `"protocolVersion":"2025-03-26"`)

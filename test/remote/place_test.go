@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/dragoman-mcp/dragoman/test/built"
 )
 
 // These variables are for the process in the namespaces: the folder with the unpacked programs, Dragoman,
@@ -48,12 +50,7 @@ func TestRemote(t *testing.T) {
 	case os.Geteuid() != 0:
 		t.Skip("only root can create the namespaces")
 	}
-	program := filepath.Join(t.TempDir(), "dragoman")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./cmd/dragoman")
-	build.Dir, build.Env = root, append(os.Environ(), "CGO_ENABLED=0")
-	if b, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, b)
-	}
+	program := built.Dragoman(t)
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
