@@ -15,12 +15,12 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/testkit/leaktest"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/logtest"
 	"github.com/dragoman-mcp/dragoman/test/built"
 	"github.com/dragoman-mcp/dragoman/test/npm"
 )
@@ -135,17 +135,12 @@ func (r *rig) serve(t *testing.T, text string, args ...string) *serveRun {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	var mu sync.Mutex
-	var log bytes.Buffer
+	var log logtest.Buffer
 	found, ended := make(chan string, 1), make(chan error, 1)
 	go func() {
 		lines := bufio.NewScanner(stderr)
 		for lines.Scan() {
-			mu.Lock()
-			if log.Len() < 1<<20 {
-				fmt.Fprintln(&log, lines.Text())
-			}
-			mu.Unlock()
+			fmt.Fprintln(&log, lines.Text())
 			if m := consoleLine.FindStringSubmatch(lines.Text()); m != nil {
 				select {
 				case found <- m[1]:
@@ -169,9 +164,7 @@ func (r *rig) serve(t *testing.T, text string, args ...string) *serveRun {
 			t.Error("dragoman did not stop")
 		}
 		if t.Failed() {
-			mu.Lock()
 			t.Logf("stderr of dragoman:\n%.6000s", log.String())
-			mu.Unlock()
 		}
 	})
 	select {

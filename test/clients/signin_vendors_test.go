@@ -3,7 +3,6 @@
 package clients
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -13,10 +12,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/testkit/logtest"
 )
 
 // TestVendorsSignIn lets the programs of vendors sign in at Dragoman's own authorization server, each with an empty
@@ -50,24 +50,6 @@ func (h *house) visitor(t *testing.T) *visitor {
 	return v
 }
 
-// transcript is what a program has printed so far.
-type transcript struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (x *transcript) Write(b []byte) (int, error) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.b.Write(b)
-}
-
-func (x *transcript) String() string {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.b.String()
-}
-
 // runs runs a command. The person opens the first URL that the command's browser gets, a moment later, as people do.
 func (v *visitor) runs(t *testing.T, name string, args ...string) string {
 	t.Helper()
@@ -77,7 +59,7 @@ func (v *visitor) runs(t *testing.T, name string, args ...string) string {
 	cmd.Dir = v.home
 	cmd.Env = append(os.Environ(), "HOME="+v.home, "CODEX_HOME="+v.home, "MCP_REMOTE_CONFIG_DIR="+v.home, "PATH="+v.home+string(os.PathListSeparator)+os.Getenv("PATH"), "BROWSER="+filepath.Join(v.home, "xdg-open"), "DISPLAY=:9",
 		"DISABLE_TELEMETRY=1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1")
-	var out transcript
+	var out logtest.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }

@@ -1,7 +1,6 @@
 package documents
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,11 +11,11 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/testkit/logtest"
 	"github.com/dragoman-mcp/dragoman/test/built"
 )
 
@@ -307,7 +306,7 @@ func (p *place) run(shown string) {
 		limit = 10 * time.Minute
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	out := &output{}
+	out := &logtest.Buffer{}
 	c := exec.CommandContext(ctx, "bash", "-o", "pipefail", "-c", line)
 	c.Dir, c.Env, c.Stdout, c.Stderr = p.dir, p.env, out, out
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -337,7 +336,7 @@ func (p *place) run(shown string) {
 	}
 	if !strings.Contains(line, ">") && !strings.Contains(line, "calls -f") { // wait for the first output; no client connects in the meantime
 		for began := time.Now(); time.Since(began) < time.Minute; time.Sleep(20 * time.Millisecond) {
-			if out.Len() > 0 || len(ended) > 0 {
+			if out.String() != "" || len(ended) > 0 {
 				break // the command is running, or has ended and is checked at the end of the document
 			}
 		}
@@ -350,7 +349,7 @@ func (p *place) call() string {
 	at := p.here("127.0.0.1:7300")
 	c := exec.Command("bash", "-o", "pipefail", "-c", "dragoman call http://"+at+"/mcp gh__echo message=hello >/dev/null && "+
 		`dragoman calls --listen `+at+` --json | grep '"target":"echo"' | tail -n 1 | grep -o '"number":[0-9]*'`)
-	stderr := &output{}
+	stderr := &logtest.Buffer{}
 	c.Dir, c.Env, c.Stderr = p.dir, p.env, stderr
 	out, err := c.Output()
 	if err != nil {
@@ -377,7 +376,7 @@ func (p *place) await(line string) {
 	p.t.Errorf("%s does not listen on %s", line, at)
 }
 
-func (p *place) judge(shown string, err error, out *output, also ...int) {
+func (p *place) judge(shown string, err error, out *logtest.Buffer, also ...int) {
 	p.t.Helper()
 	for _, s := range statuses {
 		if strings.HasPrefix(p.here(shown), s.start) {
@@ -388,30 +387,6 @@ func (p *place) judge(shown string, err error, out *output, also ...int) {
 	if err != nil && (!errors.As(err, &exit) || !slices.Contains(also, exit.ExitCode())) {
 		p.t.Errorf("%s: %v\n%s", shown, err, out.String())
 	}
-}
-
-// output collects the output of a command. It is safe for concurrent use.
-type output struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (o *output) Write(b []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.Write(b)
-}
-
-func (o *output) Len() int {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.Len()
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.String()
 }
 
 func TestShellBlocks(t *testing.T) {

@@ -1,11 +1,12 @@
 package interop
 
 import (
-	"bytes"
 	"fmt"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/dragoman-mcp/dragoman/internal/testkit/logtest"
 )
 
 // rows returns the clients of the table, and columns the servers. The short test uses only the
@@ -58,7 +59,7 @@ func TestInterop(t *testing.T) {
 				name := strings.ReplaceAll(r.String()+"/"+c.String(), " ", "_")
 				t.Run(name, func(t *testing.T) {
 					t.Parallel()
-					log := &lockedBuffer{}
+					log := &logtest.Buffer{}
 					out := take(wit, r, c, false, log)
 					mu.Lock()
 					table[r][c] = out
@@ -134,21 +135,4 @@ func draw(table map[row]map[column]outcome) string {
 	}
 	fmt.Fprintf(&b, "%d cells are ok, %d but for limits of an SDK, %d fail\n", ok, limited, failed)
 	return b.String()
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/testkit/logtest"
 )
 
 // limit is a feature that an SDK does not support, so that a step fails both with and without
@@ -126,7 +128,7 @@ func prove(t *testing.T, wit *witness, table map[row]map[column]outcome) string 
 func (l *limit) prove(t *testing.T, wit *witness, name string) string {
 	s := &steps[slices.IndexFunc(steps, func(s step) bool { return s.name == name })]
 	alone := func(r row, c column) error {
-		return take(wit, r, c, true, &lockedBuffer{}, name)[name]
+		return take(wit, r, c, true, &logtest.Buffer{}, name)[name]
 	}
 	for _, r := range rows() {
 		for _, c := range columns() {

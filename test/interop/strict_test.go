@@ -15,6 +15,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/logtest"
 	"github.com/dragoman-mcp/dragoman/internal/workbench/fake"
 )
 
@@ -255,7 +256,7 @@ func TestStrictClients(t *testing.T) {
 			}
 			t.Run(strings.ReplaceAll(r.String()+"/"+c.String(), " ", "_"), func(t *testing.T) {
 				t.Parallel()
-				log := &lockedBuffer{}
+				log := &logtest.Buffer{}
 				out, seen := takeStrictly(wit, r, c, log)
 				for _, s := range out.failed() {
 					if limitOf(r, c, s) == nil {
@@ -276,7 +277,7 @@ func TestStrictClients(t *testing.T) {
 }
 
 // takeStrictly runs all steps, and also returns the violations that the client recorded.
-func takeStrictly(wit *witness, r row, c column, log *lockedBuffer) (out outcome, violations []string) {
+func takeStrictly(wit *witness, r row, c column, log *logtest.Buffer) (out outcome, violations []string) {
 	out = takeAnd(wit, r, c, false, log, func(c client) { violations = c.(*strictClient).c.Violations() })
 	return out, violations
 }
@@ -324,7 +325,7 @@ func serveStrictly(t *testing.T, wit *witness, r row, c column) (err error) {
 	if err != nil {
 		return err
 	}
-	log := &lockedBuffer{}
+	log := &logtest.Buffer{}
 	at, stop, err := bridge(r, s, log)
 	if err != nil {
 		return err

@@ -12,11 +12,11 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/testkit/logtest"
 	"github.com/dragoman-mcp/dragoman/test/built"
 )
 
@@ -106,29 +106,11 @@ func program(t *testing.T, name string) string {
 	return ""
 }
 
-// output collects what a program prints.
-type output struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (o *output) Write(b []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.b.Write(b)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.b.String()
-}
-
 // start starts a program and waits until it accepts connections at an address. The program ends before
 // the test does.
 func start(t *testing.T, address string, cmd *exec.Cmd) {
 	t.Helper()
-	var said output
+	var said logtest.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said
 	if cmd.Env == nil {
 		cmd.Env = os.Environ()

@@ -27,6 +27,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
 	"github.com/dragoman-mcp/dragoman/internal/base/failure"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/logtest"
 )
 
 func init() { programs["failing-peer"] = failingPeer }
@@ -288,7 +289,7 @@ func describeFailure(f shownFailure) string {
 // failedCommand runs a command that must fail, with the real backend, and returns what it
 // prints to stderr.
 func failedCommand(t *testing.T, args ...string) string {
-	var out lockedBuffer
+	var out logtest.Buffer
 	env := func(name string) (string, bool) {
 		if name == "PATH" {
 			return os.LookupEnv(name)
@@ -338,7 +339,7 @@ func serveBroken(t *testing.T, file string, all []brokenServer) (served string, 
 		}
 		return os.LookupEnv(name)
 	}
-	s := &stage{T: t, log: &lockedBuffer{}}
+	s := &stage{T: t, log: &logtest.Buffer{}}
 	a := &app{world: world{backend: Daemon(), stdin: strings.NewReader(""), stdout: io.Discard, env: env, program: "dragoman", status: newStatus(s.log, false, env)}}
 	root := a.root()
 	root.SetArgs([]string{"serve", "-c", file, "--log-format", "json"})

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/dragoman-mcp/dragoman/internal/testkit/logtest"
 )
 
 // terminals returns both ends of a pseudo-terminal.
@@ -54,7 +56,7 @@ func TestLoginAtATerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = program.Close()
-	p := &visitor{user: &user{T: t, home: home}, said: &lockedBuffer{}}
+	p := &visitor{user: &user{T: t, home: home}, said: &logtest.Buffer{}}
 	read := make(chan struct{})
 	go func() {
 		defer close(read)

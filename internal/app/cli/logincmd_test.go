@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/testkit/logtest"
 	"github.com/dragoman-mcp/dragoman/internal/workbench/fake"
 )
 
@@ -23,8 +24,8 @@ import (
 type visitor struct {
 	*user
 	vars  map[string]string
-	input *io.PipeWriter // what the person types, if they have a terminal
-	said  *lockedBuffer  // stderr of the last command
+	input *io.PipeWriter  // what the person types, if they have a terminal
+	said  *logtest.Buffer // stderr of the last command
 }
 
 func newVisitor(t *testing.T) *visitor {
@@ -44,7 +45,7 @@ func (p *visitor) look(name string) (string, bool) {
 func (p *visitor) does(while func(), args ...string) (code int, stdout, stderr string) {
 	p.Helper()
 	var out syncBuffer
-	p.said = &lockedBuffer{}
+	p.said = &logtest.Buffer{}
 	a := &app{world: world{backend: Daemon(), stdin: strings.NewReader(""), stdout: &out, env: p.look, program: "dragoman", status: newStatus(p.said, false, noEnv)}}
 	if p.input != nil {
 		in, typed := io.Pipe()

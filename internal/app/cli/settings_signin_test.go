@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/testkit/logtest"
 	"github.com/dragoman-mcp/dragoman/internal/workbench/fake"
 )
 
@@ -39,7 +40,7 @@ func oauthWeb(t *testing.T) string {
 func (s *stage) login(until string) string {
 	s.Helper()
 	env := func(name string) (string, bool) { return "", false }
-	said := &lockedBuffer{}
+	said := &logtest.Buffer{}
 	a := &app{world: world{backend: Daemon(), stdin: strings.NewReader(""), stdout: said, env: env, program: "dragoman", status: newStatus(said, false, env)}}
 	root := a.root()
 	root.SetArgs([]string{"login", "a", "-c", filepath.Join(s.dir, "dragoman.yaml"), "--json"})

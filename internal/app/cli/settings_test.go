@@ -21,6 +21,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 	"github.com/dragoman-mcp/dragoman/internal/testkit/idptest"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/logtest"
 )
 
 // setting is a row of the table: a setting of the configuration file and its visible
@@ -43,7 +44,7 @@ type setting struct {
 type stage struct {
 	*testing.T
 	base  string // http://127.0.0.1:port
-	log   *lockedBuffer
+	log   *logtest.Buffer
 	dir   string
 	notes string // the path of the file to which the server writes its input
 	web   *httptest.Server
@@ -51,23 +52,6 @@ type stage struct {
 
 	mu   sync.Mutex
 	seen []string // the requests to the HTTP server
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  strings.Builder
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 const modernMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
@@ -197,7 +181,7 @@ func play(t *testing.T, row setting) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &stage{T: t, log: &lockedBuffer{}, dir: dir, notes: filepath.Join(dir, "notes")}
+	s := &stage{T: t, log: &logtest.Buffer{}, dir: dir, notes: filepath.Join(dir, "notes")}
 	s.web = httptest.NewServer(settingsWeb(func(r *http.Request, body string) {
 		s.mu.Lock()
 		defer s.mu.Unlock()

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/testkit/dbtest"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/logtest"
 	"github.com/dragoman-mcp/dragoman/internal/workbench/fake"
 )
 
@@ -138,7 +139,7 @@ func (s *soak) command(ctx context.Context, home string, args ...string) *exec.C
 
 // signIn signs in with dragoman login, and plays the browser.
 func (s *soak) signIn(home, file string) {
-	p := &visitor{user: &user{s.T, home}, said: &lockedBuffer{}}
+	p := &visitor{user: &user{s.T, home}, said: &logtest.Buffer{}}
 	c := s.command(s.Context(), home, "login", "a", "--no-browser", "-c", file)
 	c.Stderr = p.said
 	if err := c.Start(); err != nil {
@@ -154,7 +155,7 @@ func (s *soak) signIn(home, file string) {
 
 // start starts a process that runs until the test ends.
 func (s *soak) start(home string, args ...string) {
-	said := &lockedBuffer{}
+	said := &logtest.Buffer{}
 	c := s.command(context.WithoutCancel(s.Context()), home, args...)
 	c.Stderr = said
 	if err := c.Start(); err != nil {

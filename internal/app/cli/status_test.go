@@ -5,32 +5,19 @@ import (
 	"log/slog"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/testkit/logtest"
 )
 
 func noEnv(string) (string, bool) { return "", false }
 
 // syncBuffer is a buffer that is safe for concurrent use.
-type syncBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
+type syncBuffer struct{ logtest.Buffer }
 
-func (s *syncBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *syncBuffer) take() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	defer s.b.Reset()
-	return s.b.String()
-}
+func (s *syncBuffer) take() string { return s.Take() }
 
 func TestSpinner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

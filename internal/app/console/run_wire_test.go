@@ -2,7 +2,6 @@ package console
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -14,7 +13,6 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -27,30 +25,19 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/relay/calls"
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/logtest"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 	"github.com/dragoman-mcp/dragoman/internal/workbench/fake"
 )
 
 // wireLog keeps the messages that a fake server has received and sent.
-type wireLog struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (w *wireLog) Write(b []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.b.Write(b)
-}
+type wireLog struct{ logtest.Buffer }
 
 // messages returns the captured messages of a direction.
 func (w *wireLog) messages(direction string) (out []jsonrpc.Value) {
-	w.mu.Lock()
-	lines := bytes.Split(bytes.Clone(w.b.Bytes()), []byte("\n"))
-	w.mu.Unlock()
-	for _, line := range lines {
-		if v := jsonrpc.ValueOf(line).Get("capture"); v.Get("direction").Is(direction) {
+	for line := range strings.SplitSeq(w.String(), "\n") {
+		if v := jsonrpc.ValueOf([]byte(line)).Get("capture"); v.Get("direction").Is(direction) {
 			out = append(out, v.Get("payload"))
 		}
 	}

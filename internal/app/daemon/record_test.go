@@ -4,7 +4,6 @@ package daemon
 
 import (
 	"bufio"
-	"bytes"
 	"io"
 	"net/http"
 	"os"
@@ -16,26 +15,9 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/logtest"
 	"github.com/dragoman-mcp/dragoman/internal/workbench/tape"
 )
-
-// syncBuffer is a buffer that several goroutines can use at the same time.
-type syncBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (f *syncBuffer) Write(b []byte) (int, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.b.Write(b)
-}
-
-func (f *syncBuffer) text() string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.b.String()
-}
 
 const (
 	tapedHello = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`
@@ -81,14 +63,14 @@ func TestRecordThenReplay(t *testing.T) {
 		return heard
 	}
 
-	var file syncBuffer
+	var file logtest.Buffer
 	first := with(func(in io.ReadCloser, out io.WriteCloser) {
 		code, err := Record(t.Context(), RecordOptions{Server: server, Tape: &file, About: "A test.", Stdin: in, Stdout: out})
 		if err != nil || code != 0 {
 			t.Errorf("record: %d, %v", code, err)
 		}
 	})
-	text := file.text()
+	text := file.String()
 	if strings.Contains(text, `"password":"p"`) || strings.Contains(text, `\"password\":\"p\"`) || !strings.Contains(text, tapedHello+"\n") || !strings.Contains(text, "-- server.close --") {
 		t.Errorf("the tape is\n%s", text)
 	}
@@ -115,15 +97,15 @@ func TestRecordThenReplay(t *testing.T) {
 // the tape, and passes on the server's stderr.
 func TestRecordTellsHowTheServerEnded(t *testing.T) {
 	t.Parallel()
-	var file, stderr syncBuffer
+	var file, stderr logtest.Buffer
 	in, held := io.Pipe()
 	defer held.Close()
 	code, err := Record(t.Context(), RecordOptions{Server: child(t, "s", "exit").Server, Tape: &file, Stderr: &stderr, Stdin: in, Stdout: discard{}})
 	if code != 3 || err != nil {
 		t.Errorf("ended with %d, %v", code, err)
 	}
-	if !strings.Contains(stderr.text(), "THE_TOKEN is not set") || !strings.Contains(file.text(), "exit status 3") {
-		t.Errorf("stderr is %q; tape:\n%s", stderr.text(), file.text())
+	if !strings.Contains(stderr.String(), "THE_TOKEN is not set") || !strings.Contains(file.String(), "exit status 3") {
+		t.Errorf("stderr is %q; tape:\n%s", stderr.String(), file.String())
 	}
 }
 
@@ -136,13 +118,13 @@ func TestTapeThatFails(t *testing.T) {
 		_, _ = io.WriteString(out, tapedHello+"\n")
 		_ = out.Close()
 	}()
-	var heard syncBuffer
+	var heard logtest.Buffer
 	code, err := Record(t.Context(), RecordOptions{Server: child(t, "s", "legacy").Server, Tape: full{}, Stdin: in, Stdout: keep{&heard}})
 	if code != 0 || err == nil || !strings.Contains(err.Error(), "the recording is incomplete") {
 		t.Errorf("ended with %d, %v", code, err)
 	}
-	if !strings.Contains(heard.text(), "protocolVersion") {
-		t.Errorf("heard %q", heard.text())
+	if !strings.Contains(heard.String(), "protocolVersion") {
+		t.Errorf("heard %q", heard.String())
 	}
 }
 
@@ -155,7 +137,7 @@ type discard struct{}
 func (discard) Write(b []byte) (int, error) { return len(b), nil }
 func (discard) Close() error                { return nil }
 
-type keep struct{ *syncBuffer }
+type keep struct{ *logtest.Buffer }
 
 func (keep) Close() error { return nil }
 
@@ -197,7 +179,7 @@ func TestRecordTellsOfSignals(t *testing.T) {
 	if err != nil {
 		t.Skip("the machine has no shell")
 	}
-	var file syncBuffer
+	var file logtest.Buffer
 	in, held := io.Pipe()
 	defer held.Close()
 	code, err := Record(t.Context(), RecordOptions{Server: config.Server{Command: sh, Args: []string{"-c", "kill -ABRT $$"}}, Tape: &file, Stdin: in, Stdout: discard{}})

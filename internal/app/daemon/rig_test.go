@@ -24,6 +24,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 	"github.com/dragoman-mcp/dragoman/internal/team/access"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/logtest"
 )
 
 // rig is a daemon under test, with an HTTP client for it.
@@ -36,33 +37,9 @@ type rig struct {
 }
 
 // journal is a log that a test can read while other goroutines write to it.
-type journal struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
+type journal struct{ logtest.Buffer }
 
-func (j *journal) Write(p []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.b.Write(p)
-}
-
-func (j *journal) String() string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.b.String()
-}
-
-// count returns how often any of these texts occurs. Unlike String, it does not copy the log, which
-// grows to several megabytes in some tests.
-func (j *journal) count(texts ...string) (n int) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	for _, text := range texts {
-		n += bytes.Count(j.b.Bytes(), []byte(text))
-	}
-	return n
-}
+func (j *journal) count(texts ...string) int { return j.Count(texts...) }
 
 func (j *journal) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(j, &slog.HandlerOptions{Level: slog.LevelDebug}))

@@ -1,7 +1,6 @@
 package loglimit
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -12,28 +11,17 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/testkit/leaktest"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/logtest"
 )
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // page collects the written records.
-type page struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (p *page) Write(b []byte) (int, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.b.Write(b)
-}
+type page struct{ logtest.Buffer }
 
 // take returns the lines that were written since the previous call of take.
 func (p *page) take() []string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	text := strings.TrimSuffix(p.b.String(), "\n")
-	p.b.Reset()
+	text := strings.TrimSuffix(p.Take(), "\n")
 	if text == "" {
 		return nil
 	}

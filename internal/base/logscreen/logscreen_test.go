@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,31 +16,13 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/base/logcode"
 	"github.com/dragoman-mcp/dragoman/internal/base/loglimit"
 	"github.com/dragoman-mcp/dragoman/internal/base/screen"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/logtest"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// paper is where a test reads what the handler has written.
-type paper struct {
-	mu sync.Mutex
-	b  strings.Builder
-}
-
-func (p *paper) Write(b []byte) (int, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.b.Write(b)
-}
-
-func (p *paper) take() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	defer p.b.Reset()
-	return p.b.String()
-}
-
-func open(level slog.Level, width int) (*slog.Logger, *Handler, *paper) {
-	out := &paper{}
+func open(level slog.Level, width int) (*slog.Logger, *Handler, *logtest.Buffer) {
+	out := &logtest.Buffer{}
 	h := New(Options{Level: level, Out: out, Width: func() int { return width }})
 	return slog.New(logcode.New(h)), h, out
 }
@@ -95,7 +76,7 @@ func TestRecords(t *testing.T) {
 			log, h, out := open(c.level, c.width)
 			defer h.Close()
 			records(log)
-			got := strings.ReplaceAll(out.take(), time.Now().Format(time.TimeOnly), "12:00:00")
+			got := strings.ReplaceAll(out.Take(), time.Now().Format(time.TimeOnly), "12:00:00")
 			path := "testdata/" + name + ".txt"
 			if *update {
 				if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
@@ -136,35 +117,35 @@ func TestFlappingServer(t *testing.T) {
 			log.Warn("server ended", append([]any{"server", "f"}, broken.Attrs()...)...)
 			ready()
 			again(2)
-			if got := out.take(); strings.Count(got, "is ready") != map[bool]int{false: 1, true: 2}[verbose] || !strings.Contains(got, `server "f" has ended again for the same reason, 2 times by now`) {
+			if got := out.Take(); strings.Count(got, "is ready") != map[bool]int{false: 1, true: 2}[verbose] || !strings.Contains(got, `server "f" has ended again for the same reason, 2 times by now`) {
 				t.Errorf("after two ends:\n%s", got)
 			}
 			again(3)
 			again(4)
-			if got := out.take(); (got == "") == verbose {
+			if got := out.Take(); (got == "") == verbose {
 				t.Errorf("after more:\n%s", got)
 			}
 			log.Info("server ready", "server", "innocent", "took", "1ms", "attempts", 1)
-			if got := out.take(); !strings.Contains(got, `"innocent" is ready`) {
+			if got := out.Take(); !strings.Contains(got, `"innocent" is ready`) {
 				t.Errorf("another server:\n%s", got)
 			}
 			time.Sleep(time.Minute)
 			synctest.Wait()
-			if got := out.take(); !verbose && (!strings.Contains(got, `server "f" has been ready again for 60 s`) || !strings.Contains(got, "ended 2 times more")) || verbose && got != "" {
+			if got := out.Take(); !verbose && (!strings.Contains(got, `server "f" has been ready again for 60 s`) || !strings.Contains(got, "ended 2 times more")) || verbose && got != "" {
 				t.Errorf("after a minute without an end:\n%s", got)
 			}
 			again(5)
 			again(6)
-			out.take()
+			out.Take()
 			log.Warn("server ended", "server", "f", "sentence", "it is another reason")
-			if got := out.take(); !strings.Contains(got, "it is another reason") || strings.Contains(got, "happened once more") == verbose {
+			if got := out.Take(); !strings.Contains(got, "it is another reason") || strings.Contains(got, "happened once more") == verbose {
 				t.Errorf("another reason:\n%s", got)
 			}
 			again(2)
-			out.take()
+			out.Take()
 			h.Close()
 			time.Sleep(time.Hour)
-			if got := out.take(); got != "" {
+			if got := out.Take(); got != "" {
 				t.Errorf("after Close:\n%s", got)
 			}
 		})
@@ -178,7 +159,7 @@ func TestHold(t *testing.T) {
 		h.Hold()
 		log.Info("server ready", "server", "early")
 		log.Info("server added", "server", "other")
-		if got := out.take(); strings.Contains(got, "early") || !strings.Contains(got, "other") {
+		if got := out.Take(); strings.Contains(got, "early") || !strings.Contains(got, "other") {
 			t.Errorf("while records are held back:\n%s", got)
 		}
 		if shown {
@@ -188,11 +169,11 @@ func TestHold(t *testing.T) {
 		} else {
 			h.Close()
 		}
-		if got := out.take(); strings.Contains(got, "early") == shown || strings.Contains(got, "since") != shown {
+		if got := out.Take(); strings.Contains(got, "early") == shown || strings.Contains(got, "since") != shown {
 			t.Errorf("shown %t:\n%s", shown, got)
 		}
 		log.Info("server ready", "server", "late")
-		if got := out.take(); !strings.Contains(got, "late") {
+		if got := out.Take(); !strings.Contains(got, "late") {
 			t.Errorf("later:\n%s", got)
 		}
 		h.Close()
@@ -218,7 +199,7 @@ func FuzzRecord(f *testing.F) {
 			log, h, out := open(level, 40)
 			log.With("project", a).Warn(message, "server", a, "sentence", b, "action", a, "cause", b, "line", a, "took", b, "client", a, "outcome", b, a, b)
 			h.Close()
-			for i, l := range strings.Split(strings.TrimSuffix(out.take(), "\n"), "\n") {
+			for i, l := range strings.Split(strings.TrimSuffix(out.Take(), "\n"), "\n") {
 				if strings.ContainsFunc(l, func(r rune) bool { return !unicode.IsPrint(r) }) || i > 0 && !strings.HasPrefix(l, strings.Repeat(" ", indent)) {
 					t.Errorf("line %d: %q", i, l)
 				}

@@ -1,7 +1,6 @@
 package codex_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -16,6 +15,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/relay/codex"
 	events "github.com/dragoman-mcp/dragoman/internal/relay/event"
 	"github.com/dragoman-mcp/dragoman/internal/testkit/leaktest"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/logtest"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 	"github.com/dragoman-mcp/dragoman/internal/workbench/fake"
@@ -32,22 +32,7 @@ const (
 var generations = []string{today, old}
 
 // journal collects the log and the handshake traces.
-type journal struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (j *journal) Write(p []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.b.Write(p)
-}
-
-func (j *journal) String() string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.b.String()
-}
+type journal struct{ logtest.Buffer }
 
 // rig is a client that uses a worker, in a synctest bubble.
 type rig struct {

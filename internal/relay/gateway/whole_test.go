@@ -24,6 +24,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 	"github.com/dragoman-mcp/dragoman/internal/relay/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/relay/upstream"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/logtest"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/inmem"
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
@@ -244,22 +245,11 @@ type whole struct {
 }
 
 // journal contains the log lines that Dragoman writes about the servers, of level Info or higher.
-type journal struct {
-	mu sync.Mutex
-	b  strings.Builder
-}
-
-func (j *journal) Write(p []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.b.Write(p)
-}
+type journal struct{ logtest.Buffer }
 
 // warnings returns the lines at level WARN.
 func (j *journal) warnings() (all []string) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	for line := range strings.Lines(j.b.String()) {
+	for line := range strings.Lines(j.String()) {
 		if strings.Contains(line, "level=WARN") {
 			all = append(all, line)
 		}

@@ -17,25 +17,11 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/base/failure"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/logtest"
 )
 
 // journal is a log that a test can read while other goroutines write to it.
-type journal struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (j *journal) Write(p []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.Write(p)
-}
-
-func (j *journal) String() string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.String()
-}
+type journal struct{ logtest.Buffer }
 
 func (j *journal) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(j, &slog.HandlerOptions{Level: slog.LevelDebug}))

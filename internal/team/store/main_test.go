@@ -2,7 +2,6 @@ package store
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -10,12 +9,12 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/testkit/dbtest"
 	"github.com/dragoman-mcp/dragoman/internal/testkit/leaktest"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/logtest"
 )
 
 // peerEnv has the peer that this test program is, when it's another process with a store.
@@ -122,21 +121,6 @@ func await(t *testing.T, s *Store, what string, holds func(*Snapshot) bool) *Sna
 }
 
 // logged is a log.
-type logged struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *logged) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *logged) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
+type logged struct{ logtest.Buffer }
 
 func (l *logged) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
