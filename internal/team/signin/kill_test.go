@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/team/store"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/peertest"
 )
 
 // kills is how many processes TestKill kills with each database, in so many lanes at the same time.
@@ -71,7 +72,7 @@ func kill(t *testing.T, next *rig, to *strict, p peer) {
 		}
 		p.Force = true
 	}
-	c, out := p.start(t)
+	c, out := peertest.Start(t, p)
 	for out.Scan() {
 		if text := out.Text(); text != "holds the port" {
 			t.Errorf("%s, %s: it says %s", p.Subject, p.Kill, text)

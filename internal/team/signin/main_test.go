@@ -1,16 +1,13 @@
 package signin
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -19,11 +16,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/team/store"
 	"github.com/dragoman-mcp/dragoman/internal/team/vault"
 	"github.com/dragoman-mcp/dragoman/internal/testkit/dbtest"
-	"github.com/dragoman-mcp/dragoman/internal/testkit/leaktest"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/peertest"
 )
-
-// peerEnv has the peer that this test program is, when it's another process that signs in.
-const peerEnv = "DRAGOMAN_TEST_SIGNIN_PEER"
 
 // place is where processes keep what they share.
 type place struct{ Database, Schema, Key string }
@@ -41,21 +35,7 @@ type peer struct {
 	For      time.Duration // and again and again for so long
 }
 
-func TestMain(m *testing.M) {
-	if text := os.Getenv(peerEnv); text != "" {
-		var p peer
-		err := json.Unmarshal([]byte(text), &p)
-		if err == nil {
-			err = p.run(context.Background())
-		}
-		if err != nil {
-			fmt.Println("error:", err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
-	leaktest.Main(m)
-}
+func TestMain(m *testing.M) { peertest.Main(m, peer.run) }
 
 func (p place) open(ctx context.Context) (*store.Safe, error) {
 	s, err := store.Open(ctx, store.Options{Database: p.Database, Schema: p.Schema})
@@ -162,27 +142,6 @@ func (p peer) call(ctx context.Context, s *Server) error {
 		}
 		return nil
 	}
-}
-
-// start starts a peer. Its output is closed when it ends.
-func (p peer) start(t *testing.T) (*exec.Cmd, *bufio.Scanner) {
-	t.Helper()
-	text, _ := json.Marshal(p)
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := exec.CommandContext(t.Context(), self)
-	c.Env = append(os.Environ(), peerEnv+"="+string(text))
-	c.Stderr = os.Stderr
-	out, err := c.StdoutPipe()
-	if err == nil {
-		err = c.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c, bufio.NewScanner(out)
 }
 
 // both runs a test with SQLite and with PostgreSQL.

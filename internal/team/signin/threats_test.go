@@ -13,6 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/base/failure"
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/team/store"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/peertest"
 )
 
 // TestTA31OneRefreshEachLife lets three processes make calls all the time with tokens that live for two seconds, at an
@@ -28,7 +29,7 @@ func TestTA31OneRefreshEachLife(t *testing.T) {
 		var all sync.WaitGroup
 		for range 3 {
 			all.Go(func() {
-				c, out := peer{place: p, Server: to.URL, Calls: 33, For: 7 * time.Second}.start(t)
+				c, out := peertest.Start(t, peer{place: p, Server: to.URL, Calls: 33, For: 7 * time.Second})
 				for out.Scan() {
 					if strings.HasPrefix(out.Text(), "error") {
 						t.Error(out.Text())
@@ -53,7 +54,7 @@ func TestTA31ProcessEndsBetween(t *testing.T) {
 	r := newRig(t, p, to, Settings{}, nil)
 	of := r.s.Of(nil)
 	r.signIn(t, to, of, "ada")
-	c, out := peer{place: p, Server: to.URL, Force: true, Kill: "during refresh", Calls: 1}.start(t)
+	c, out := peertest.Start(t, peer{place: p, Server: to.URL, Force: true, Kill: "during refresh", Calls: 1})
 	for out.Scan() {
 	}
 	_ = c.Wait()
@@ -466,7 +467,7 @@ func TestTA46FiveProcesses(t *testing.T) {
 		var readers sync.WaitGroup
 		holds, works := make(chan int, 100), make(chan int, 100)
 		for i := range kill {
-			c, out := peer{place: p, Server: to.URL, Calls: 2}.start(t)
+			c, out := peertest.Start(t, peer{place: p, Server: to.URL, Calls: 2})
 			kill[i] = func() { _ = c.Process.Kill() }
 			readers.Go(func() {
 				for out.Scan() {

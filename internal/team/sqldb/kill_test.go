@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/testkit/peertest"
 )
 
 // kills is how often TestKill kills a writer, and migrations how often TestKillMigration kills a
@@ -20,7 +22,7 @@ func TestKill(t *testing.T) {
 	both(t, func(t *testing.T, where string, o Options) {
 		acknowledged := map[int64]bool{}
 		for round := range kills {
-			c, out := peer{"write", where, o.Schema}.start(t)
+			c, out := peertest.Start(t, peer{"write", where, o.Schema})
 			for lines := 0; out.Scan(); {
 				var n, at int64
 				if got, _ := fmt.Sscan(out.Text(), &n, &at); got == 2 { // or else it was killed in this line
@@ -73,7 +75,7 @@ func TestKillMigration(t *testing.T) {
 		took, undone, kept := time.Duration(0), 0, 0
 		for round := range migrations + 1 { // the first one isn't killed, but measured
 			start := time.Now()
-			c, _ := peer{"migrate", where, o.Schema}.start(t)
+			c, _ := peertest.Start(t, peer{"migrate", where, o.Schema})
 			if round > 0 {
 				time.Sleep(took * time.Duration(round) / migrations)
 				_ = c.Process.Kill()

@@ -1,44 +1,23 @@
 package sqldb
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
-	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"testing/fstest"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/testkit/dbtest"
-	"github.com/dragoman-mcp/dragoman/internal/testkit/leaktest"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/peertest"
 )
-
-// peerEnv has the peer that this test program is, when it's another process that uses a database.
-const peerEnv = "DRAGOMAN_TEST_SQLDB_PEER"
 
 type peer struct {
 	Does          string // "write": write for ever; "migrate": open with the newest version
 	Where, Schema string
 }
 
-func TestMain(m *testing.M) {
-	if text := os.Getenv(peerEnv); text != "" {
-		var p peer
-		err := json.Unmarshal([]byte(text), &p)
-		if err == nil {
-			err = p.run(context.Background())
-		}
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
-	leaktest.Main(m)
-}
+func TestMain(m *testing.M) { peertest.Main(m, peer.run) }
 
 // run prints each note after the database has acknowledged it, with the time.
 func (p peer) run(ctx context.Context) error {
@@ -59,27 +38,6 @@ func (p peer) run(ctx context.Context) error {
 		time.Sleep(5 * time.Millisecond) // gives the others a turn
 	}
 	return d.Close()
-}
-
-// start starts a peer. Its output is closed when it ends.
-func (p peer) start(t *testing.T) (*exec.Cmd, *bufio.Scanner) {
-	t.Helper()
-	text, _ := json.Marshal(p)
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := exec.CommandContext(t.Context(), self)
-	c.Env = append(os.Environ(), peerEnv+"="+string(text))
-	c.Stderr = os.Stderr
-	out, err := c.StdoutPipe()
-	if err == nil {
-		err = c.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c, bufio.NewScanner(out)
 }
 
 // app is an application that keeps notes. In its version 2, each note has its length.

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/testkit/peertest"
 )
 
 // TestProcesses lets two other processes write, while we write and follow. Each change has a number of
@@ -39,7 +41,7 @@ func TestProcesses(t *testing.T) {
 		made := map[string]time.Time{}
 		for range 2 {
 			group.Go(func() {
-				c, out := peer{"write", where, o.Schema}.start(t)
+				c, out := peertest.Start(t, peer{"write", where, o.Schema})
 				for lines := 0; lines < each && out.Scan(); lines++ {
 					var n, at int64
 					_, _ = fmt.Sscan(out.Text(), &n, &at)
@@ -399,7 +401,7 @@ func TestLost(t *testing.T) {
 func TestBackup(t *testing.T) {
 	dir, o := t.TempDir(), app(1, "")
 	path := filepath.Join(dir, "x.db")
-	c, out := peer{"write", path, ""}.start(t)
+	c, out := peertest.Start(t, peer{"write", path, ""})
 	defer func() {
 		_ = c.Process.Kill()
 		_ = c.Wait()

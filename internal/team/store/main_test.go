@@ -1,41 +1,23 @@
 package store
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
-	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/testkit/dbtest"
-	"github.com/dragoman-mcp/dragoman/internal/testkit/leaktest"
 	"github.com/dragoman-mcp/dragoman/internal/testkit/logtest"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/peertest"
 )
-
-// peerEnv has the peer that this test program is, when it's another process with a store.
-const peerEnv = "DRAGOMAN_TEST_STORE_PEER"
 
 // peer sets one secret after the other, and prints the name of each that the store has acknowledged, with
 // the time.
 type peer struct{ Where, Schema, Prefix string }
 
-func TestMain(m *testing.M) {
-	if text := os.Getenv(peerEnv); text != "" {
-		var p peer
-		err := json.Unmarshal([]byte(text), &p)
-		if err == nil {
-			err = p.run(context.Background())
-		}
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	leaktest.Main(m)
-}
+func TestMain(m *testing.M) { peertest.Main(m, peer.run) }
 
 func (p peer) run(ctx context.Context) error {
 	s, err := Open(ctx, Options{Database: p.Where, Schema: p.Schema})
@@ -46,27 +28,6 @@ func (p peer) run(ctx context.Context) error {
 		time.Sleep(5 * time.Millisecond) // gives the others a turn
 	}
 	return err
-}
-
-// start starts a peer. Its output is closed when it ends.
-func (p peer) start(t *testing.T) (*exec.Cmd, *bufio.Scanner) {
-	t.Helper()
-	text, _ := json.Marshal(p)
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := exec.CommandContext(t.Context(), self)
-	c.Env = append(os.Environ(), peerEnv+"="+string(text))
-	c.Stderr = os.Stderr
-	out, err := c.StdoutPipe()
-	if err == nil {
-		err = c.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c, bufio.NewScanner(out)
 }
 
 // both runs a test with SQLite and with PostgreSQL. There is no database yet.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/team/sqldb"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/peertest"
 )
 
 // TestWrites checks each change: the snapshot has it when Write returns and another store soon, the
@@ -208,7 +209,7 @@ func TestProcesses(t *testing.T) {
 	const each = 20
 	both(t, func(t *testing.T, o Options) {
 		s := open(t, o)
-		c, out := peer{o.Database, o.Schema, "peer"}.start(t)
+		c, out := peertest.Start(t, peer{o.Database, o.Schema, "peer"})
 		late := 0
 		var opened time.Time
 		for i := 0; i < each; {
@@ -251,7 +252,7 @@ func TestKill(t *testing.T) {
 	both(t, func(t *testing.T, o Options) {
 		acknowledged, unborn := map[string]bool{}, 0
 		for round := range kills {
-			c, out := peer{o.Database, o.Schema, fmt.Sprintf("r%d-", round)}.start(t)
+			c, out := peertest.Start(t, peer{o.Database, o.Schema, fmt.Sprintf("r%d-", round)})
 			if round < kills/5 { // while it creates the database, or soon after
 				time.Sleep(time.Duration(round) * 4 * time.Millisecond)
 				_ = c.Process.Kill()

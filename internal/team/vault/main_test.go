@@ -4,17 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
-	"github.com/dragoman-mcp/dragoman/internal/testkit/leaktest"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/peertest"
 )
-
-// peerEnv has the peer that this test program is, when it's another process with the same key.
-const peerEnv = "DRAGOMAN_TEST_VAULT_PEER"
 
 // killed is the exit code of a peer that was killed at the step it was told.
 const killed = 3
@@ -23,34 +18,7 @@ const killed = 3
 // ends like somebody who is killed at a step.
 type peer struct{ Folder, Kill string }
 
-func TestMain(m *testing.M) {
-	if text := os.Getenv(peerEnv); text != "" {
-		var p peer
-		err := json.Unmarshal([]byte(text), &p)
-		if err == nil {
-			err = p.run(context.Background())
-		}
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
-	leaktest.Main(m)
-}
-
-func (p peer) command(t *testing.T) *exec.Cmd {
-	t.Helper()
-	text, _ := json.Marshal(p)
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := exec.CommandContext(t.Context(), self)
-	c.Env = append(os.Environ(), peerEnv+"="+string(text))
-	c.Stderr = os.Stderr
-	return c
-}
+func TestMain(m *testing.M) { peertest.Main(m, peer.run) }
 
 func (p peer) run(ctx context.Context) error {
 	if p.Kill == "" {

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/testkit/peertest"
 )
 
 var errFull, errReadOnly error = syscall.ENOSPC, syscall.EROFS
@@ -82,7 +84,7 @@ func TestKillRotation(t *testing.T) {
 			t.Parallel()
 			folder := store(t)
 			old := whole(t, folder)
-			err := peer{folder, tt.step}.command(t).Run()
+			err := peertest.Command(t, peer{folder, tt.step}).Run()
 			var exit *exec.ExitError
 			if !errors.As(err, &exit) || exit.ExitCode() != killed {
 				t.Fatalf("the peer was not killed: %v", err)

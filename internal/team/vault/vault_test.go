@@ -15,6 +15,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/testkit/peertest"
 )
 
 func file(t *testing.T) string { return filepath.Join(t.TempDir(), "data", "vault.key") }
@@ -355,7 +357,7 @@ func TestOneKeyForAll(t *testing.T) {
 	outputs := make([]bytes.Buffer, processes)
 	commands := make([]*exec.Cmd, processes)
 	for i := range commands {
-		commands[i] = peer{Folder: filepath.Dir(path)}.command(t)
+		commands[i] = peertest.Command(t, peer{Folder: filepath.Dir(path)})
 		commands[i].Stdout = &outputs[i]
 		if err := commands[i].Start(); err != nil {
 			t.Fatal(err)
