@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
-	"github.com/dragoman-mcp/dragoman/internal/setup/config"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
 // consoleCommand is `dragoman console`.
@@ -88,7 +88,7 @@ func (c *consoleCommand) run(cmd *cobra.Command, _ []string) error {
 // character that a shell or a terminal would interpret.
 func checkLink(link string) error {
 	u, err := url.Parse(link)
-	if err != nil || u.Scheme != "http" || u.Path != "/console/" || u.User != nil || !config.IsLoopback(u.Hostname()) || !isPlain(link) {
+	if err != nil || u.Scheme != "http" || u.Path != "/console/" || u.User != nil || !transport.IsLoopback(u.Hostname()) || !isPlain(link) {
 		return fmt.Errorf("%q is not a link to a console", link)
 	}
 	return nil

@@ -22,6 +22,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 	"github.com/dragoman-mcp/dragoman/internal/team/store"
 	"github.com/dragoman-mcp/dragoman/internal/team/vault"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
 // houseFile returns the path of the store's file, unless the configuration names a database. It returns
@@ -195,7 +196,7 @@ func linkBase(x *config.Snapshot, listen string) string {
 		return public
 	case err != nil:
 		return ""
-	case config.IsLoopback(host):
+	case transport.IsLoopback(host):
 		return "http://" + listen
 	case x.TLS == (config.TLS{}):
 		return ""
@@ -215,7 +216,7 @@ func linkBase(x *config.Snapshot, listen string) string {
 // isAway reports whether other machines can reach an address.
 func isAway(listen string) bool {
 	host, _, err := net.SplitHostPort(listen)
-	return err != nil || !config.IsLoopback(host)
+	return err != nil || !transport.IsLoopback(host)
 }
 
 // done prints what a change has returned: as JSON, or as a sentence, and behind it a note of the API.

@@ -12,8 +12,8 @@ import (
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/failure"
-	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 	"github.com/dragoman-mcp/dragoman/internal/team/access"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
 // keyVariable is the environment variable with the API key for --url. There's no flag for it, since other users of
@@ -33,7 +33,7 @@ func (l locator) remote(f *runningFlags) (*running, error) {
 	u, _ := url.Parse(base) // as serveAddress has made it
 	key, _ := l.env(keyVariable)
 	switch {
-	case u.Scheme == "http" && !config.IsLoopback(u.Hostname()):
+	case u.Scheme == "http" && !transport.IsLoopback(u.Hostname()):
 		return nil, usagef("use https://, so that nobody on the way can read the key", "%q has no TLS", base)
 	case key == "":
 		return nil, usagef("set "+keyVariable+" to an API key; an admin makes one with `dragoman keys add NAME --role ROLE`", "--url needs the environment variable %s", keyVariable)
@@ -86,7 +86,7 @@ func (s *running) unreachable(err error) error {
 		return &absentError{"the certificate of " + s.address + " has expired or is not valid yet", "renew it, or check the clock of this machine"}
 	case errors.As(err, &plain), errors.Is(err, http.ErrSchemeMismatch):
 		hint := "check the URL"
-		if host, _, _ := net.SplitHostPort(s.address); config.IsLoopback(host) {
+		if host, _, _ := net.SplitHostPort(s.address); transport.IsLoopback(host) {
 			hint = "use http:// in the URL"
 		}
 		return &absentError{"the program at " + s.address + " does not speak TLS", hint}

@@ -22,6 +22,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
 const (
@@ -137,7 +138,7 @@ func (l locator) runningAt(base string) (*running, error) {
 		Transport:     &http.Transport{},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
-	if u.Scheme == "https" && config.IsLoopback(u.Hostname()) {
+	if u.Scheme == "https" && transport.IsLoopback(u.Hostname()) {
 		s.unverified()
 	}
 	return s, nil

@@ -17,6 +17,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/base/failure"
 	"github.com/dragoman-mcp/dragoman/internal/relay/handshake"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
 // serveURL returns the base URL of the serve process that a command uses: the given URL, or else that
@@ -290,7 +291,7 @@ func (l locator) reportAt(ctx context.Context, base, project string) (*admin.Rep
 	}
 	defer s.close()
 	s.project = project
-	if host, _, _ := net.SplitHostPort(s.address); !config.IsLoopback(host) {
+	if host, _, _ := net.SplitHostPort(s.address); !transport.IsLoopback(host) {
 		return nil, errors.New(base + " is not a loopback address")
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeTime)

@@ -13,7 +13,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/app/runtime"
 	"github.com/dragoman-mcp/dragoman/internal/base/failure"
-	"github.com/dragoman-mcp/dragoman/internal/setup/config"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
 
@@ -169,5 +169,5 @@ func listenError(address string, err error) error {
 // isLocal reports whether only processes on this machine can connect to the listen address.
 func isLocal(address string) bool {
 	host, _, err := net.SplitHostPort(address)
-	return err == nil && config.IsLoopback(host)
+	return err == nil && transport.IsLoopback(host)
 }

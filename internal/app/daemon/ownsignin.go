@@ -10,10 +10,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
 	"github.com/dragoman-mcp/dragoman/internal/app/console"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
-	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 	"github.com/dragoman-mcp/dragoman/internal/team/access"
 	"github.com/dragoman-mcp/dragoman/internal/team/authserver"
 	"github.com/dragoman-mcp/dragoman/internal/team/egress"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
 // useOwn makes the gate accept the tokens of our own authorization server, if the configuration has it. The
@@ -23,7 +23,7 @@ func (e *entry) useOwn(o *ServeOptions, local bool) error {
 		return nil
 	}
 	u, err := url.Parse(o.Config.PublicURL)
-	secure := err == nil && (u.Scheme == "https" || config.IsLoopback(u.Hostname()))
+	secure := err == nil && (u.Scheme == "https" || transport.IsLoopback(u.Hostname()))
 	switch {
 	case o.Config.PublicURL == "" && !local, o.Config.PublicURL != "" && !secure:
 		return &Refused{

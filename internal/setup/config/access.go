@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
 // Access says who may come in.
@@ -112,7 +113,7 @@ func (c *compiler) readProxies(o *object) (all []netip.Prefix) {
 // openToAll reports whether clients on this machine need nothing, and others can't reach the address.
 func (s *Snapshot) openToAll() bool {
 	host, _, err := net.SplitHostPort(s.Listen)
-	return err == nil && IsLoopback(host) && !s.Access.LoopbackKeys
+	return err == nil && transport.IsLoopback(host) && !s.Access.LoopbackKeys
 }
 
 func (c *compiler) readIssuer(o *object) (x Issuer) {
@@ -163,7 +164,7 @@ func (c *compiler) readIssuerURL(o *object) (issuer string) {
 // this machine; who makes the requests sees to that.
 func badIssuer(text string) bool {
 	u, err := url.Parse(text)
-	return err != nil || u.Scheme != "https" && (u.Scheme != "http" || !IsLoopback(u.Hostname())) || u.Host == "" || u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != ""
+	return err != nil || u.Scheme != "https" && (u.Scheme != "http" || !transport.IsLoopback(u.Hostname())) || u.Host == "" || u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != ""
 }
 
 // readClient reads a client id and its secret, which are both required.

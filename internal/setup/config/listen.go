@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
 // CheckListen returns the problem with a listen address, or nil. It is for addresses where clients don't
@@ -16,7 +18,7 @@ func CheckListen(address string, allowed bool, permit string) *Problem {
 		return p
 	}
 	host, port, _ := net.SplitHostPort(address)
-	if allowed || IsLoopback(host) {
+	if allowed || transport.IsLoopback(host) {
 		return nil
 	}
 	return &Problem{
@@ -51,14 +53,4 @@ func shownAddress(s string) string {
 		s = mask + s[at:]
 	}
 	return strconv.Quote(printable(s))
-}
-
-// IsLoopback reports whether a host is a loopback name or address, which only this machine can
-// reach.
-func IsLoopback(host string) bool {
-	if strings.EqualFold(host, "localhost") {
-		return true
-	}
-	a, err := netip.ParseAddr(host)
-	return err == nil && a.Unmap().IsLoopback()
 }

@@ -2,6 +2,8 @@ package config
 
 import (
 	"net/url"
+
+	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
 // OwnSignIn says whether clients sign in at our own authorization server, and which may.
@@ -34,7 +36,7 @@ func (c *compiler) readOwnSignIn(o *object, s *Snapshot) {
 		return
 	}
 	n := o.get("signIn")
-	if u, err := url.Parse(s.PublicURL); s.PublicURL != "" && (err != nil || u.Scheme != "https" && !IsLoopback(u.Hostname())) {
+	if u, err := url.Parse(s.PublicURL); s.PublicURL != "" && (err != nil || u.Scheme != "https" && !transport.IsLoopback(u.Hostname())) {
 		c.problem(n, o.at("signIn"), "is own, which needs https", "set "+join(c.home, "publicURL")+" to an https URL")
 	}
 	switch {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
 // AppendYAML appends the whole configuration, including defaults, as a file that Parse accepts.
@@ -62,7 +63,7 @@ func (s *Snapshot) AppendYAML(dst []byte) []byte {
 	p.limits(&s.Limits)
 	if s.Record == RecordAuto {
 		host, _, _ := net.SplitHostPort(s.Listen)
-		p.line(1, "# record: "+choose(s.Record.On(IsLoopback(host)), "memory", "off"))
+		p.line(1, "# record: "+choose(s.Record.On(transport.IsLoopback(host)), "memory", "off"))
 	} else {
 		p.text(1, "record", recordings[s.Record-1])
 	}

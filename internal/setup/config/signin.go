@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/setup/clientfile"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
 // How says how Dragoman gets the credentials for a server with a URL.
@@ -113,7 +114,7 @@ var ownParams = map[string]string{
 // absent.
 func (c *compiler) readSignIn(o *object, srv *Server, s *Snapshot) {
 	host, _, _ := net.SplitHostPort(s.Listen)
-	srv.SignIn.Anonymous = s.AllowUnauthenticatedNetworkAccess && !IsLoopback(host)
+	srv.SignIn.Anonymous = s.AllowUnauthenticatedNetworkAccess && !transport.IsLoopback(host)
 	if o != nil {
 		c.readSignInKeys(o, srv)
 		o.done()
@@ -361,7 +362,7 @@ func badCallback(text string) (bad, hint string) {
 		return "is not a redirect URI", form
 	case u.User != nil || u.Fragment != "" || strings.ContainsRune(text, '#'):
 		return "must not have a user name or a fragment", form
-	case u.Scheme == "http" && !IsLoopback(u.Hostname()):
+	case u.Scheme == "http" && !transport.IsLoopback(u.Hostname()):
 		return "is http on another machine, which nobody can protect", form
 	case u.Scheme == "http" && u.Port() == "":
 		return "has no port", form

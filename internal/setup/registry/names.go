@@ -7,8 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/pattern"
-
-	"github.com/dragoman-mcp/dragoman/internal/setup/config"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
 // The grammars of names and versions. A version must be exact: a tag such as next, or a range such
@@ -66,7 +65,7 @@ func badURL(u *url.URL) string {
 		return "has no host"
 	case u.User != nil:
 		return "contains credentials"
-	case u.Scheme == "http" && !config.IsLoopback(u.Hostname()):
+	case u.Scheme == "http" && !transport.IsLoopback(u.Hostname()):
 		return "is not encrypted: http is only for this machine"
 	}
 	return ""

@@ -14,6 +14,7 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 
 	"github.com/dragoman-mcp/dragoman/internal/team/signin/oauth"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
 // proofKey is how a client authenticates that signs an assertion with its key (RFC 7523 §2.2, OpenID Connect Core §9).
@@ -48,7 +49,7 @@ func checkKeys(m *metadata, origin string) error {
 		return err
 	}
 	u, err := url.Parse(m.KeysURL)
-	if err != nil || !isDocument(m.KeysURL) || originOf(u) != origin {
+	if err != nil || !isDocument(m.KeysURL) || transport.Origin(u) != origin {
 		return errors.New("its keys are neither in it nor at an https URL of its origin")
 	}
 	return nil

@@ -18,6 +18,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/team/access"
 	"github.com/dragoman-mcp/dragoman/internal/team/egress"
 	"github.com/dragoman-mcp/dragoman/internal/team/signin/oauth"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
 // Bounds of documents.
@@ -188,13 +189,13 @@ func parseDocument(id string, body []byte) (*Client, error) {
 		return nil, fmt.Errorf("it needs 1 to %d redirect_uris", mostRedirects)
 	}
 	for _, uri := range m.Redirects {
-		if err := checkRedirect(uri, originOf(u)); err != nil {
+		if err := checkRedirect(uri, transport.Origin(u)); err != nil {
 			return nil, errors.New("a redirect URI " + err.Error())
 		}
 	}
 	c := &Client{ID: id, Host: u.Host, Name: m.Name, Redirects: m.Redirects, Proof: proofNone}
 	if m.Proof == proofKey {
-		if err := checkKeys(&m, originOf(u)); err != nil {
+		if err := checkKeys(&m, transport.Origin(u)); err != nil {
 			return nil, err
 		}
 		c.Proof, c.Keys, c.KeysURL = proofKey, m.Keys, m.KeysURL

@@ -5,6 +5,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
 // appSchemes are the private schemes of known programs. Others need a dot, as RFC 8252 §7.1 asks: a name that
@@ -19,7 +21,7 @@ func checkRedirect(uri, origin string) error {
 	switch {
 	case err != nil || len(uri) > mostURI || strings.ContainsFunc(uri, odd) || u.User != nil || strings.Contains(uri, "#") || u.Opaque != "":
 		return errors.New("is not a plain absolute URI without a fragment and a user")
-	case scheme == "https" && u.Host != "" && (origin == "" || originOf(u) == origin):
+	case scheme == "https" && u.Host != "" && (origin == "" || transport.Origin(u) == origin):
 		return nil
 	case scheme == "https":
 		return errors.New("is not on the origin of the document")
@@ -42,12 +44,6 @@ const (
 
 // odd reports whether a character has no place in a URI. Browsers and parsers read some of them in different ways.
 func odd(r rune) bool { return r <= ' ' || r >= 0x7f || strings.ContainsRune(`\"<>^{|}`+"`", r) }
-
-// originOf returns the origin of a URL with https.
-func originOf(u *url.URL) string {
-	host := strings.ToLower(u.Host)
-	return "https://" + strings.TrimSuffix(host, ":443")
-}
 
 // loopbackHosts are the hosts of programs on the person's machine (RFC 8252 §7.3, and localhost, which clients use
 // although §8.3 advises against it).

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
 // The bounds of a request that sets none.
@@ -159,7 +160,7 @@ func (c *Caller) Do(ctx context.Context, req *http.Request) (*Answer, error) {
 			return nil, t.fail(TooSlow, fmt.Sprintf("%s did not answer within %s", t.shown(), c.b.Time), "try again later", err)
 		case err != nil, next == nil, c.b.AsIs:
 			return a, err
-		case req.Method != http.MethodGet && req.Method != http.MethodHead, !sameOrigin(t.url, next), hops >= c.b.Redirects:
+		case req.Method != http.MethodGet && req.Method != http.MethodHead, transport.Origin(t.url) != transport.Origin(next), next.User != nil, hops >= c.b.Redirects:
 			to := *next
 			to.RawQuery = ""
 			return nil, t.fail(Redirected, t.shown()+" redirects to "+excerpt.Line(to.Redacted(), 200)+", which is not followed", "correct the address where it is published", nil)
@@ -482,8 +483,4 @@ func literal(host string) bool {
 	last := host[strings.LastIndexByte(host, '.')+1:]
 	_, err := strconv.ParseUint(last, 0, 64)
 	return err == nil || last != "" && strings.Trim(last, "0123456789") == ""
-}
-
-func sameOrigin(a, b *url.URL) bool {
-	return a.Scheme == b.Scheme && strings.EqualFold(a.Host, b.Host) && b.User == nil
 }

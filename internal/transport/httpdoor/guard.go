@@ -3,7 +3,6 @@ package httpdoor
 import (
 	"log/slog"
 	"net/http"
-	"net/netip"
 	"regexp"
 	"slices"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
 // Guard refuses requests that a browser sends on behalf of a foreign web page, before any other
@@ -302,8 +302,7 @@ func isLoopback(host string) bool {
 // IsLocal reports whether a Host header names the loopback interface, with or without a port.
 func IsLocal(host string) bool {
 	name, _ := splitHost(host)
-	ip, err := netip.ParseAddr(strings.Trim(name, "[]"))
-	return isLoopback(name) || err == nil && ip.IsLoopback()
+	return transport.IsLoopback(strings.Trim(name, "[]"))
 }
 
 // Remote returns the network address of the client without its port. It ignores the headers that proxies

@@ -186,7 +186,7 @@ func (l *Link) Resolve(reference string) (*Link, error) {
 	if err != nil {
 		return nil, errors.New("the address cannot be parsed")
 	}
-	if u.User != nil || !sameOrigin(l.url, u) {
+	if u.User != nil || transport.Origin(l.url) != transport.Origin(u) {
 		return nil, ErrForeign
 	}
 	u.Fragment, u.RawFragment = "", ""
@@ -306,7 +306,7 @@ func (l *Link) redirect(from *url.URL, resp *http.Response, hasBody bool) *url.U
 		return nil
 	}
 	u, err := from.Parse(location)
-	if err != nil || u.User != nil || !sameOrigin(from, u) {
+	if err != nil || u.User != nil || transport.Origin(from) != transport.Origin(u) {
 		return nil
 	}
 	u.Fragment, u.RawFragment = "", ""
@@ -324,10 +324,6 @@ func drain(resp *http.Response) {
 	defer late.Stop()
 	io.CopyN(io.Discard, resp.Body, 4<<10)
 	resp.Body.Close()
-}
-
-func sameOrigin(a, b *url.URL) bool {
-	return a.Scheme == b.Scheme && strings.EqualFold(a.Hostname(), b.Hostname()) && portOf(a) == portOf(b)
 }
 
 func portOf(u *url.URL) string {

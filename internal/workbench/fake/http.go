@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
 // The URL paths of the HTTP transports.
@@ -82,7 +83,7 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) {
 func foreign(r *http.Request) string {
 	if origin := r.Header.Get("Origin"); origin != "" {
 		u, err := url.Parse(origin)
-		if err != nil || !local(u.Hostname()) {
+		if err != nil || !transport.IsLoopback(u.Hostname()) {
 			return "the Origin " + clip(origin) + " is not this machine"
 		}
 	}
@@ -98,15 +99,10 @@ func foreign(r *http.Request) string {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
 	}
-	if !local(strings.Trim(host, "[]")) {
+	if !transport.IsLoopback(strings.Trim(host, "[]")) {
 		return "the Host " + clip(r.Host) + " is not this machine"
 	}
 	return ""
-}
-
-func local(host string) bool {
-	a, err := netip.ParseAddr(host)
-	return strings.EqualFold(host, "localhost") || err == nil && a.Unmap().IsLoopback()
 }
 
 // only reports whether the HTTP method is one of methods. If not, the function answers the request

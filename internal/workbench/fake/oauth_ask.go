@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
 // oauthClient is a registered client.
@@ -243,7 +245,9 @@ func (a *OAuth) clientOf(id string) *oauthClient {
 func (c *oauthClient) goesTo(redirect string) bool {
 	if strings.HasPrefix(c.id, "https://") {
 		// A document isn't fetched, so its client may be any program on this machine, or the document's own origin.
-		return loopback(redirect) || sameOrigin(c.id, redirect)
+		own, err := url.Parse(c.id)
+		to, bad := url.Parse(redirect)
+		return loopback(redirect) || err == nil && bad == nil && transport.Origin(own) == transport.Origin(to)
 	}
 	return slices.ContainsFunc(c.redirects, func(u string) bool {
 		return u == redirect || loopback(u) && loopback(redirect) && withoutPort(u) == withoutPort(redirect)
@@ -252,13 +256,7 @@ func (c *oauthClient) goesTo(redirect string) bool {
 
 func loopback(u string) bool {
 	p, err := url.Parse(u)
-	return err == nil && p.Scheme == "http" && local(p.Hostname())
-}
-
-func sameOrigin(a, b string) bool {
-	x, err1 := url.Parse(a)
-	y, err2 := url.Parse(b)
-	return err1 == nil && err2 == nil && x.Scheme == y.Scheme && x.Host == y.Host
+	return err == nil && p.Scheme == "http" && transport.IsLoopback(p.Hostname())
 }
 
 func withoutPort(u string) string {

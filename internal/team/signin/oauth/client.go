@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/secret"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
 // Means says how an issuer knows a client.
@@ -129,7 +130,7 @@ func Register(ctx context.Context, d Doer, is *Issuer, n NewClient) (Client, err
 // and Redirect URI Constraints).
 func isNative(redirect string) bool {
 	u, err := url.Parse(redirect)
-	return err != nil || u.Scheme != "https" && u.Scheme != "http" || isLoopback(u)
+	return err != nil || u.Scheme != "https" && u.Scheme != "http" || transport.IsLoopback(u.Hostname())
 }
 
 // explain turns the refusal of a registration into a sentence that names the redirect URI.
@@ -256,5 +257,5 @@ func ReadRegistration(raw []byte, redirect string) (Client, error) {
 func isPortless(registered, ours string) bool {
 	r, err1 := url.Parse(registered)
 	o, err2 := url.Parse(ours)
-	return err1 == nil && err2 == nil && isLoopback(o) && r.Port() == "" && r.Hostname() == o.Hostname() && r.Scheme == o.Scheme && r.RequestURI() == o.RequestURI()
+	return err1 == nil && err2 == nil && transport.IsLoopback(o.Hostname()) && r.Port() == "" && r.Hostname() == o.Hostname() && r.Scheme == o.Scheme && r.RequestURI() == o.RequestURI()
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/secret"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
 // Prover makes the proofs of possession of a credential (RFC 9449), with an ES256 key, and remembers the
@@ -92,13 +93,13 @@ func (p *Prover) Proof(method, at string, access secret.Text) (string, error) {
 		return "", err
 	}
 	// htu has neither query nor fragment.
-	claims := map[string]any{"jti": Random(), "htm": method, "htu": origin(u) + u.EscapedPath(), "iat": time.Now().Unix()}
+	claims := map[string]any{"jti": Random(), "htm": method, "htu": transport.Origin(u) + u.EscapedPath(), "iat": time.Now().Unix()}
 	if token := access.Reveal(); token != "" {
 		hash := sha256.Sum256([]byte(token))
 		claims["ath"] = base64.RawURLEncoding.EncodeToString(hash[:])
 	}
 	p.mu.Lock()
-	nonce := p.nonces[origin(u)]
+	nonce := p.nonces[transport.Origin(u)]
 	p.mu.Unlock()
 	if nonce != "" {
 		claims["nonce"] = nonce
@@ -121,7 +122,7 @@ func (p *Prover) Learn(at, nonce string) (changed bool) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	key := origin(u)
+	key := transport.Origin(u)
 	if _, known := p.nonces[key]; !known && len(p.nonces) >= maxNonces {
 		clear(p.nonces)
 	}

@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
 // Issuer is the metadata of an authorization server (RFC 8414, OpenID Discovery) that has been found good,
@@ -42,7 +44,7 @@ func FindIssuer(ctx context.Context, d Doer, issuer string) (*Issuer, error) {
 	path := strings.TrimSuffix(u.EscapedPath(), "/")
 	places := []string{wellKnown(u, "oauth-authorization-server", path), wellKnown(u, "openid-configuration", path)}
 	if path != "" {
-		places = append(places, origin(u)+path+"/.well-known/openid-configuration")
+		places = append(places, transport.Origin(u)+path+"/.well-known/openid-configuration")
 	}
 	for _, at := range places {
 		raw, missing, err := get(ctx, d, at, issuerDocument)
@@ -202,7 +204,7 @@ func Guess(server string) (*Issuer, error) {
 	if err != nil {
 		return nil, fault(IssuerInvalid, server, "the server's URL can't be used for a sign-in: %v", err)
 	}
-	base := origin(u)
+	base := transport.Origin(u)
 	return &Issuer{Issuer: base, Authorize: base + "/authorize", Token: base + "/token", Register: base + "/register", Guessed: true}, nil
 }
 
@@ -212,7 +214,7 @@ func Configured(issuer, authorize, token string) (*Issuer, error) {
 	if u, err := parseURL(token); err != nil {
 		return nil, fault(EndpointInvalid, token, "signIn.tokenURL can't be used: %v", err)
 	} else if issuer == "" {
-		is.Issuer = origin(u)
+		is.Issuer = transport.Origin(u)
 	}
 	return is, is.checkEndpoints()
 }

@@ -2,11 +2,11 @@ package oauth
 
 import (
 	"errors"
-	"net"
 	"net/url"
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
 // Covers reports whether resource, an absolute URL, is the server's URL or a parent of it: the same
@@ -16,7 +16,7 @@ import (
 func Covers(resource, server string) bool {
 	r, err1 := parseURL(resource)
 	s, err2 := parseURL(server)
-	if err1 != nil || err2 != nil || origin(r) != origin(s) {
+	if err1 != nil || err2 != nil || transport.Origin(r) != transport.Origin(s) {
 		return false
 	}
 	parent, path := strings.TrimSuffix(r.EscapedPath(), "/"), strings.TrimSuffix(s.EscapedPath(), "/")
@@ -53,7 +53,7 @@ func Canonical(server string) (string, error) {
 	if u.RawQuery != "" {
 		path += "?" + u.RawQuery
 	}
-	return origin(u) + path, nil
+	return transport.Origin(u) + path, nil
 }
 
 // parseURL reads an absolute http or https URL in printable ASCII, without user and fragment.
@@ -86,29 +86,11 @@ func pageURL(s string) (*url.URL, error) {
 	return u, err
 }
 
-// origin returns scheme, host and port in lower case, without a default port.
-func origin(u *url.URL) string {
-	scheme, host, port := strings.ToLower(u.Scheme), strings.ToLower(u.Hostname()), u.Port()
-	if port != "" && (scheme != "https" || port != "443") && (scheme != "http" || port != "80") {
-		return scheme + "://" + net.JoinHostPort(host, port)
-	}
-	if strings.Contains(host, ":") {
-		host = "[" + host + "]"
-	}
-	return scheme + "://" + host
-}
-
 // wellKnown returns the well-known URL that inserts a name between the host of u and its path (RFC 8414
 // §3.1, RFC 9728 §3.1).
 func wellKnown(u *url.URL, name, path string) string {
 	w := url.URL{Scheme: u.Scheme, Host: u.Host}
 	return w.String() + "/.well-known/" + name + path
-}
-
-// isLoopback reports whether u names this machine.
-func isLoopback(u *url.URL) bool {
-	ip := net.ParseIP(u.Hostname())
-	return strings.EqualFold(u.Hostname(), "localhost") || ip != nil && ip.IsLoopback()
 }
 
 // show makes a URL of a peer safe to print.
