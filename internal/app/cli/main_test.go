@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -44,10 +45,17 @@ var dataHome string
 
 // programs are the programs that the test binary can act as, by name. The scripts start them.
 var programs = map[string]func(){
-	"dragoman":        func() { leaktest.Exit(Main(fakeBackend())) },
-	"dragoman-daemon": func() { leaktest.Exit(Main(Daemon())) },
-	"dragoman-events": func() { leaktest.Exit(Main(eventsBackend())) },
+	"dragoman":        func() { script(fakeBackend()) },
+	"dragoman-daemon": func() { script(Daemon()) },
+	"dragoman-events": func() { script(eventsBackend()) },
 	"settings-peer":   func() { settingsPeer(); leaktest.Exit(0) },
+}
+
+// script runs the command line of a script. It doesn't report steps that take long, since many scripts check that
+// nothing is reported.
+func script(b Backend) {
+	noticeAfter = time.Hour
+	leaktest.Exit(Main(b))
 }
 
 func TestMain(m *testing.M) {

@@ -119,6 +119,10 @@ func TestBadURLs(t *testing.T) {
 	u.write("dragoman.yaml", "mcpServers: {}\ndragoman: {listen: 127.0.0.1:1, database: team.db}\n")
 	_, key, _ := u.run("-q", "keys", "add", "x")
 	key = strings.TrimSpace(key)
+	typo := key[:30] + "A" + key[31:]
+	if typo == key {
+		typo = key[:30] + "B" + key[31:]
+	}
 	var got []string
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/elsewhere") {
@@ -141,7 +145,7 @@ func TestBadURLs(t *testing.T) {
 		{"no TLS", key, []string{"--url", "http://mcp.example.com"}, exitUsage, `"http://mcp.example.com" has no TLS` + "\nhint: use https://"},
 		{"no key", "", []string{"--url", other.URL}, exitUsage, "--url needs the environment variable DRAGOMAN_KEY"},
 		{"another text", "secret-text", []string{"--url", other.URL}, exitUsage, "the text in DRAGOMAN_KEY is not an API key"},
-		{"a typing error", key[:30] + "A" + key[31:], []string{"--url", other.URL}, exitUsage, "the text in DRAGOMAN_KEY is not an API key"},
+		{"a typing error", typo, []string{"--url", other.URL}, exitUsage, "the text in DRAGOMAN_KEY is not an API key"},
 		{"no URL", key, []string{"--url", "mcp.example.com"}, exitUsage, `"mcp.example.com" is not the URL of a`},
 		{"with a password", key, []string{"--url", "ftp://me:secret-text@mcp.example.com"}, exitUsage, `"ftp://mcp.example.com" is not the URL of a`},
 		{"and --listen", key, []string{"--url", other.URL, "--listen", "127.0.0.1:1"}, exitUsage, "use --url alone"},

@@ -102,7 +102,14 @@ func (s *stage) ask(path, method, name, params string) string {
 	if name != "" {
 		header = append(header, "Mcp-Name", name)
 	}
-	return s.post(path, `{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":{`+params+modernMeta+`}}`, header...)
+	body := `{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":{` + params + modernMeta + `}}`
+	answer := s.post(path, body, header...)
+	// A list comes without the servers that start slowly.
+	for end := time.Now().Add(time.Minute); strings.HasSuffix(method, "/list") && strings.Contains(answer, `"starting":[`) && time.Now().Before(end); {
+		time.Sleep(10 * time.Millisecond)
+		answer = s.post(path, body, header...)
+	}
+	return answer
 }
 
 // call calls a tool of the server at its own endpoint.

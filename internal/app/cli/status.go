@@ -24,12 +24,12 @@ const (
 	plain  = "\x1b[0m"
 )
 
-const (
-	frameTime = 100 * time.Millisecond
-	// noticeAfter is how long a step may take before a line reports the step. Only a status without
-	// a bottom line prints such a line.
-	noticeAfter = 5 * time.Second
-)
+const frameTime = 100 * time.Millisecond
+
+// noticeAfter is how long a step may take before a line reports the step. Only a status without a
+// bottom line prints such a line. The programs of the test scripts wait longer, so that a slow machine
+// doesn't change what they print.
+var noticeAfter = 5 * time.Second
 
 // status writes everything that goes to stderr: lines, log records, and a bottom line that shows
 // the current step while a person waits. Its methods are safe for concurrent use. Each method holds

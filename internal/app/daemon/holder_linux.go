@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
@@ -53,17 +52,38 @@ func holderOf(address string) string {
 	}
 	processes, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range processes[:min(len(processes), maxProcesses)] {
-		pid, err := strconv.Atoi(filepath.Base(dir))
-		if err != nil {
+		if !holds(dir, sockets) {
 			continue
 		}
-		open, _ := os.ReadDir(filepath.Join(dir, "fd"))
-		for _, fd := range open {
-			if target, err := os.Readlink(filepath.Join(dir, "fd", fd.Name())); err == nil && sockets[target] {
-				name, _ := os.ReadFile(filepath.Join(dir, "comm"))
-				return fmt.Sprintf("%s (pid %d)", excerpt.Word(string(bytes.TrimSpace(name)), 40), pid)
-			}
+		// A server may share its socket with its children. A child also has it for a moment while it
+		// starts another program. It is the server that people must stop.
+		for parent := parentOf(dir); holds(parent, sockets); parent = parentOf(dir) {
+			dir = parent
+		}
+		if name, err := os.ReadFile(filepath.Join(dir, "comm")); err == nil {
+			return fmt.Sprintf("%s (pid %s)", excerpt.Word(string(bytes.TrimSpace(name)), 40), filepath.Base(dir))
 		}
 	}
 	return ""
+}
+
+// holds reports whether the process with a folder in /proc has one of sockets.
+func holds(dir string, sockets map[string]bool) bool {
+	open, _ := os.ReadDir(filepath.Join(dir, "fd"))
+	for _, fd := range open {
+		if target, err := os.Readlink(filepath.Join(dir, "fd", fd.Name())); err == nil && sockets[target] {
+			return true
+		}
+	}
+	return false
+}
+
+// parentOf returns the folder of the parent of a process.
+func parentOf(dir string) string {
+	stat, _ := os.ReadFile(filepath.Join(dir, "stat")) // 12 (the name) S 11 and so on
+	rest := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	if len(rest) < 2 {
+		return ""
+	}
+	return filepath.Join("/proc", rest[1])
 }

@@ -348,6 +348,10 @@ func TestTA21CodeTheft(t *testing.T) {
 	c, other := o.client(issuer, claudeCode, claudeCodeBack), o.client(issuer, claude, claudeBack)
 	other.signsIn(o.bob)
 	code, _ := c.back(o.ada.opens(c.link()).asks().answers("allow"))
+	another := code[:len(code)-1] + "x"
+	if another == code {
+		another = code[:len(code)-1] + "y"
+	}
 	for name, x := range map[string]struct {
 		more []string
 		want string
@@ -362,7 +366,7 @@ func TestTA21CodeTheft(t *testing.T) {
 		"a foreign one":    {[]string{"resource", "https://evil.example/mcp"}, "invalid_target"},
 		"no client":        {[]string{"client_id", ""}, "invalid_client"},
 		"unknown client":   {[]string{"client_id", "client-x"}, "invalid_client"},
-		"another code":     {[]string{"code", code[:len(code)-1] + "x"}, "invalid_grant"},
+		"another code":     {[]string{"code", another}, "invalid_grant"},
 		"no code":          {[]string{"code", ""}, "invalid_grant"},
 		"as a refresh":     {[]string{"grant_type", "refresh_token", "refresh_token", code}, "invalid_grant"},
 		"no grant type":    {[]string{"grant_type", ""}, "invalid_request"},

@@ -439,6 +439,13 @@ func (c *Client) endWith(why error) {
 	}
 }
 
+// over reports whether the conversation has ended.
+func (c *Client) over() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.dead != nil
+}
+
 // violate records a violation by the server.
 func (c *Client) violate(format string, args ...any) {
 	c.mu.Lock()

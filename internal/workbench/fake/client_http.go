@@ -336,11 +336,6 @@ func (s *resumable) remember(id string) {
 // refuse the stream with 405. listen returns when the server has answered, or after headersWithin.
 func (h *httpWire) listen() {
 	opened := make(chan struct{})
-	over := func() bool {
-		h.c.mu.Lock()
-		defer h.c.mu.Unlock()
-		return h.c.dead != nil
-	}
 	h.runs.Go(func() {
 		var once sync.Once
 		open := func() { once.Do(func() { close(opened) }) }
@@ -349,7 +344,7 @@ func (h *httpWire) listen() {
 		for h.ctx.Err() == nil {
 			resp, err := h.get(h.ctx, s.last)
 			if err != nil {
-				if h.ctx.Err() == nil && !over() {
+				if h.ctx.Err() == nil && !h.c.over() {
 					h.c.violate("GET: %v", err)
 				}
 				return
@@ -357,7 +352,7 @@ func (h *httpWire) listen() {
 			kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 			if resp.StatusCode != http.StatusOK || kind != "text/event-stream" {
 				// While we delete the session, a GET can still find that it has gone.
-				gone := resp.StatusCode == http.StatusNotFound && over()
+				gone := resp.StatusCode == http.StatusNotFound && h.c.over()
 				if resp.StatusCode != http.StatusMethodNotAllowed && !gone {
 					h.c.violate("the server answered GET with the status %d and the Content-Type %s, want 200 and text/event-stream, or 405", resp.StatusCode, clip(kind))
 				}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
@@ -50,8 +51,12 @@ func TestHTTPClientSeesViolations(t *testing.T) {
 		note       func(w http.ResponseWriter)                     // responds to notifications; nil for a correct response
 		get        func(w http.ResponseWriter)
 	}{
-		"nothing wrong, legacy":        {date: newestLegacy},
-		"nothing wrong, modern":        {date: newestModern},
+		"nothing wrong, legacy": {date: newestLegacy},
+		"nothing wrong, modern": {date: newestModern},
+		"closed while it answers": {date: newestLegacy, list: func(w http.ResponseWriter, m *jsonrpc.Message) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			fmt.Fprintf(w, "data: %s\n\ndata: %s\n\n", `{"jsonrpc":"2.0","id":"p","method":"ping"}`, result(m, tools))
+		}},
 		"a note with the wrong status": {date: newestLegacy, want: "status 200", note: func(w http.ResponseWriter) { w.WriteHeader(http.StatusOK) }},
 		"a note with a body": {date: newestLegacy, want: "2 bytes", note: func(w http.ResponseWriter) {
 			w.WriteHeader(http.StatusAccepted)
@@ -103,9 +108,12 @@ func TestHTTPClientSeesViolations(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			gone := make(chan struct{})
 			got := surveyed(t, tt.date, func(w http.ResponseWriter, r *http.Request) {
 				switch r.Method {
 				case http.MethodDelete:
+					close(gone)
+					time.Sleep(20 * time.Millisecond) // so that a client can see the refusal of its answer
 					return
 				case http.MethodGet:
 					if tt.get == nil {
@@ -124,6 +132,9 @@ func TestHTTPClientSeesViolations(t *testing.T) {
 					tt.note(w)
 				case m.Kind == jsonrpc.Notification:
 					w.WriteHeader(http.StatusAccepted)
+				case m.Kind == jsonrpc.Result:
+					<-gone
+					w.WriteHeader(http.StatusNotFound)
 				case m.Method == mcp.MethodInitialize:
 					w.Header().Set(mcp.HeaderSession, "one")
 					plain(w, result(m, legacyHello))
