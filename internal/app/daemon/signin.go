@@ -123,16 +123,24 @@ func (d *Desk) serve(ctx context.Context, host *gateway.Single, u *upstream.Upst
 	host.SignIn = runtime.NewSignIn(d.all.of(event.DefaultProject), version)
 	host.SignIn.AtHandshake = d.all.browser
 	host.SignIn.Signed = func(_, scope string) { host.SignedIn(scope) }
+	at := d.all.at(event.DefaultProject, u.Name())
+	if at.Server == nil {
+		return func() {}
+	}
 	ctx, end := context.WithCancel(ctx)
 	var following sync.WaitGroup
 	following.Go(func() {
-		for {
+		for seen := 0; ; {
+			changed := d.Changed()
+			if n := d.Changes(at.Of(nil)); n != seen {
+				seen = n
+				u.Renewed("")
+				host.SignedIn("")
+			}
 			select {
 			case <-ctx.Done():
 				return
-			case <-d.Changed():
-				u.Renewed("")
-				host.SignedIn("")
+			case <-changed:
 			}
 		}
 	})

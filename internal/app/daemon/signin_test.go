@@ -176,6 +176,42 @@ func TestNoSignInOpensNoDatabase(t *testing.T) {
 	}
 }
 
+// TestRunHearsOfItsOwnServer signs in at another server while run serves one, and then at that one. Run's client hears
+// of the second one alone.
+func TestRunHearsOfItsOwnServer(t *testing.T) {
+	_, own := secured(t, "ok")
+	_, other := secured(t, "ok")
+	database := filepath.Join(t.TempDir(), "dragoman.db")
+	d := OpenDesk(DeskOptions{Database: database})
+	p := pipeTo(t, func(ctx context.Context, log *slog.Logger, in io.Reader, out io.WriteCloser) error {
+		defer d.Close()
+		return Run(ctx, RunOptions{Server: own, Desk: d, Log: log, Stdin: in, Stdout: out, Version: "test"})
+	})
+	p.initialize("{}")
+	p.send(`{"jsonrpc":"2.0","id":7,"method":"tools/list"}`)
+	if m := p.answerTo("7"); !strings.Contains(string(m.Raw), `"sign_in"`) {
+		t.Fatalf("before the sign-in: %s", m.Raw)
+	}
+	seen := d.Changed()
+	signInAs(t, other, database)
+	select {
+	case <-seen:
+	case <-time.After(patience(10 * time.Second)):
+		t.Fatal("nobody heard of the other sign-in")
+	}
+	select {
+	case line := <-p.out:
+		t.Errorf("after a sign-in at another server: %s", line)
+	case <-time.After(300 * time.Millisecond):
+	}
+	signInAs(t, own, database)
+	for end := time.Now().Add(patience(10 * time.Second)); !strings.Contains(string(p.read().Raw), "tools/list_changed"); {
+		if time.Now().After(end) {
+			t.Fatal("the client didn't hear of the sign-in")
+		}
+	}
+}
+
 // TestRunSignsIn starts run for a client on stdio, with a browser. The client gets its answers as from a server that wants
 // no sign-in. The second run asks nobody.
 func TestRunSignsIn(t *testing.T) {

@@ -60,13 +60,14 @@ type Desk struct {
 	doors   map[int]*door
 	servers map[*Server]struct{}
 	changed chan struct{} // closed and replaced when somebody has signed in or out
+	changes map[store.SignIn]int
 }
 
 // New returns a Desk.
 func New(o Options) *Desk {
 	d := &Desk{
 		o: o, log: o.Log, me: rand.Text(), opening: make(chan struct{}, 1), changed: make(chan struct{}),
-		flows: map[store.SignIn]*Flow{}, flights: map[store.SignIn]*flight{}, doors: map[int]*door{}, servers: map[*Server]struct{}{},
+		flows: map[store.SignIn]*Flow{}, flights: map[store.SignIn]*flight{}, doors: map[int]*door{}, servers: map[*Server]struct{}{}, changes: map[store.SignIn]int{},
 	}
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
@@ -128,8 +129,15 @@ func (d *Desk) watch(s *store.Store) {
 		case <-old.Replaced():
 		}
 		now := s.Snapshot()
-		if !now.SameCredentials(old) && !sameSignIns(old, now) {
+		if now.SameCredentials(old) {
+			old = now
+			continue
+		}
+		if changed := changedSignIns(old, now); len(changed) > 0 {
 			d.mu.Lock()
+			for of := range changed {
+				d.changes[of]++
+			}
 			close(d.changed)
 			d.changed = make(chan struct{})
 			d.mu.Unlock()
@@ -161,19 +169,34 @@ func (d *Desk) revokeGone(old, now *store.Snapshot) {
 	}
 }
 
-// sameSignIns reports whether the same people are signed in at the same servers. That a credential was
-// renewed is no difference.
-func sameSignIns(a, b *store.Snapshot) bool {
-	x, y := a.AllCredentials(), b.AllCredentials()
-	if len(x) != len(y) {
-		return false
+// changedSignIns returns where people have signed in or out. That a credential was renewed is no difference.
+func changedSignIns(a, b *store.Snapshot) map[store.SignIn]bool {
+	type state struct {
+		store.SignIn
+		spent bool
+		since int64
 	}
-	for i := range x {
-		if x[i].SignIn != y[i].SignIn || x[i].Spent != y[i].Spent || !x[i].Since.Equal(y[i].Since) {
-			return false
+	count := map[state]int{}
+	for _, x := range a.AllCredentials() {
+		count[state{x.SignIn, x.Spent, x.Since.UnixNano()}]++
+	}
+	for _, x := range b.AllCredentials() {
+		count[state{x.SignIn, x.Spent, x.Since.UnixNano()}]--
+	}
+	changed := map[store.SignIn]bool{}
+	for x, n := range count {
+		if n != 0 {
+			changed[x.SignIn] = true
 		}
 	}
-	return true
+	return changed
+}
+
+// Changes returns how often somebody has signed in or out at one place since the store was opened.
+func (d *Desk) Changes(of store.SignIn) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.changes[of]
 }
 
 // Changed returns a channel that is closed when somebody has signed in or out, here or in another process.
