@@ -190,6 +190,11 @@ func TestStatusText(t *testing.T) {
 	if got := c.statusText("http://x:1", kept, noon); !strings.Contains(got, "77") || !strings.Contains(strings.Join(strings.Fields(got), " "), "list from disk, read at "+noon.Local().Format("2006-01-02 15:04")) {
 		t.Errorf("with a list from disk: %s", got)
 	}
+	wants := testReport()
+	wants.Servers[2].Failure = &failure.Failure{Class: failure.NeedsSignIn, Sentence: "it needs a sign-in"}
+	if got := c.statusText("http://x:1", wants, noon); !strings.Contains(got, "  sign-in  ") {
+		t.Errorf("with a server that needs a sign-in: %s", got)
+	}
 	none := testReport()
 	none.Servers = nil
 	if got := c.statusText("http://x:1", none, noon); !strings.HasSuffix(got, "\nno server is configured\n") {

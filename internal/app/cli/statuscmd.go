@@ -20,6 +20,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/base/failure"
 	"github.com/dragoman-mcp/dragoman/internal/base/screen"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
@@ -232,6 +233,9 @@ func refusalLine(x *admin.Refusal) string { return "configuration: " + clean(x.T
 
 // stateCell returns a table cell with the state of a server, in the colour of that state.
 func stateCell(s *admin.Server) screen.Cell {
+	if s.State == stateFailed && s.Failure != nil && s.Failure.Class == failure.NeedsSignIn {
+		return screen.Cell{Text: stateSignIn, Style: screen.Yellow}
+	}
 	style := map[string]screen.Style{"ready": screen.Green, "failed": screen.Red, "unresponsive": screen.Red, "stopped": screen.Yellow, "starting": screen.Yellow, "idle": screen.Dim}[s.State]
 	return screen.Cell{Text: s.State, Style: style}
 }

@@ -115,6 +115,9 @@ func (n *needs) of(s *admin.Server) (x need, ok bool) {
 		}
 		x.Class, x.Word, x.What, x.weight = "warn", "Warning", "has a problem", 3
 	}
+	if s.State == "failed" && s.Failure != nil && s.Failure.Class == failure.NeedsSignIn {
+		x.Class, x.Word, x.What, x.weight = "warn", "Sign-in", "needs a sign-in", 3
+	}
 	switch {
 	case s.Failure != nil:
 		x.describe(s.Failure)

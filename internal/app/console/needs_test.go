@@ -48,12 +48,13 @@ func TestNeedsInOrder(t *testing.T) {
 		Servers: []admin.Server{
 			{Name: "problem", State: "ready", Since: now, Failure: &failure.Failure{}}, {Name: "silent", State: "unresponsive", Since: now},
 			{Name: "failed", State: "failed", Since: now.Add(-time.Minute)}, {Name: "new", State: "failed", Since: now},
+			{Name: "sign-in", State: "failed", Since: now, Failure: &failure.Failure{Class: failure.NeedsSignIn}},
 		},
 		Parked: []admin.ParkedCall{{Server: "parked", Since: now.Add(-time.Hour)}},
 	}) {
 		got += x.Who + ", "
 	}
-	if want := "The configuration, new, failed, silent, problem, parked, "; got != want {
+	if want := "The configuration, new, failed, silent, problem, sign-in, parked, "; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }

@@ -198,6 +198,31 @@ func TestConnectOnLoopback(t *testing.T) {
 	}
 }
 
+// TestStatusOfAServerWithoutASignIn asks for the status of servers at which nobody has signed in. The operator reads who
+// has to: everybody for themselves, or an operator for all.
+func TestStatusOfAServerWithoutASignIn(t *testing.T) {
+	t.Parallel()
+	_, gh := secured(t, "ok")
+	common := gh
+	common.Name, common.SignIn.Shared = "common", true
+	database := t.TempDir() + "/dragoman.db"
+	s := snapshot()
+	s.Servers = append(s.Servers, gh, common)
+	s.Access.LoopbackKeys = true
+	r := serve(t, s, func(o *ServeOptions) { o.Database = database })
+	key, _ := makeKey(t, deskAt(t, database), access.Wish{Name: "operator", Project: "default", Role: identity.Operator})
+	var got string
+	soon(t, "both servers were asked", func() bool {
+		got = r.do(t.Context(), "GET", "/api/v1/status", nil, key...).body
+		return strings.Count(got, `"needs_sign_in"`) >= 2
+	})
+	for _, want := range []string{`server \"gh\" needs a sign-in by each person`, "dragoman login gh --as NAME", "an operator must sign in with `dragoman login common`"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the status lacks %s: %s", want, got)
+		}
+	}
+}
+
 // TestConnectGoesOnAfterTheInvitation opens a link in a browser without a session. The invitation that is opened
 // there leads back to the link, once.
 func TestConnectGoesOnAfterTheInvitation(t *testing.T) {

@@ -37,8 +37,12 @@ func (e *Needed) DescribeFailure(f *failure.Facts) {
 	if f.Sentence == "" && e.Why != "" {
 		f.Sentence = e.Error()
 	}
-	if f.Action == "" && e.Shared {
-		f.Action = "an operator must sign in with `dragoman login " + e.Server + "`"
+	switch {
+	case e.Shared:
+		f.Action = cmp.Or(f.Action, "an operator must sign in with `dragoman login "+e.Server+"`")
+	case e.Of.Subject == "":
+		f.Sentence = cmp.Or(f.Sentence, fmt.Sprintf("server %q needs a sign-in by each person", e.Server))
+		f.Action = cmp.Or(f.Action, "people get a link when they call it; to sign somebody in here, run `dragoman login "+e.Server+" --as NAME`")
 	}
 }
 
