@@ -6,6 +6,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 )
 
 // Limits for text from a peer on a page.
@@ -53,13 +55,13 @@ func peerText(text string, limit int, lines bool) template.HTML {
 			flush()
 			b.WriteString(char)
 			boxes, marks = 0, 0
-		case unicode.In(r, unicode.Mn, unicode.Me) && !invisible(r, before):
+		case unicode.In(r, unicode.Mn, unicode.Me) && !excerpt.Invisible(r, before):
 			if marks++; marks > mostMarks {
 				skippedMarks++
 				break
 			}
 			b.WriteString(char)
-		case invisible(r, before):
+		case excerpt.Invisible(r, before):
 			label, name := labelOf(r)
 			boxes = box(&b, boxes, &skippedBoxes, label, name)
 		default:
@@ -88,23 +90,6 @@ func box(b *strings.Builder, boxes int, skipped *int, label, name string) int {
 	}
 	fmt.Fprintf(b, `<span class="inv" title="%s">%s</span>`, name, label)
 	return boxes + 1
-}
-
-// invisible reports whether the character r is invisible or changes how other characters are shown.
-// before is the preceding character.
-func invisible(r, before rune) bool {
-	switch {
-	case r == ' ':
-		return false
-	case r == 0xfe0f: // variation selector 16: shows the preceding symbol as an emoji
-		return !unicode.In(before, unicode.So, unicode.Sm, unicode.Po, unicode.Nd)
-	case r >= 0xfe00 && r <= 0xfe0e, r >= 0xe0000 && r <= 0xe0fff, r == 0x34f, r == 0x180b, r == 0x180c, r == 0x180d, r == 0x180f,
-		r == 0x115f, r == 0x1160, r == 0x3164, r == 0xffa0, r == 0x2800, r == 0x17b4, r == 0x17b5:
-		return true
-	case unicode.Is(unicode.Zs, r):
-		return true
-	}
-	return !unicode.IsGraphic(r)
 }
 
 var charNames = map[rune][2]string{

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 )
 
 // TestTM21_PeerText checks that text from a peer is inert, and that invisible characters in the text become
@@ -71,7 +73,7 @@ func FuzzPeerText(f *testing.F) {
 			}
 			var before rune
 			for _, r := range html.UnescapeString(rest) {
-				if r != '\n' && r != '\t' && !unicode.In(r, unicode.Mn, unicode.Me) && invisible(r, before) {
+				if r != '\n' && r != '\t' && !unicode.In(r, unicode.Mn, unicode.Me) && excerpt.Invisible(r, before) {
 					t.Errorf("%q: %U is invisible in %s", s, r, got)
 				}
 				before = r

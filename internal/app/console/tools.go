@@ -343,7 +343,7 @@ func countInvisible(text string) (n int) {
 	var before rune
 	for i := 0; i < len(text); {
 		r, size := utf8.DecodeRuneInString(text[i:])
-		if r == utf8.RuneError && size == 1 || invisible(r, before) && r != '\n' && r != '\t' && r != '\r' {
+		if r == utf8.RuneError && size == 1 || excerpt.Invisible(r, before) && r != '\n' && r != '\t' && r != '\r' {
 			n++
 		}
 		i, before = i+size, r
