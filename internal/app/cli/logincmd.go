@@ -214,7 +214,7 @@ func (c *signInCommand) of(ctx context.Context, s config.Server, project string)
 	case s.SignIn.Shared:
 		return nil, store.SignIn{}, usagef("remove --as", "all use one credential at %q", s.Name)
 	}
-	safe, err := c.desk.Open(ctx)
+	safe, err := c.desk.Safe(ctx)
 	if err != nil {
 		return nil, store.SignIn{}, houseError(err)
 	}
@@ -396,7 +396,7 @@ func (c *signInCommand) signedIn(ctx context.Context) ([]signedIn, error) {
 	if err != nil {
 		return nil, houseError(err)
 	}
-	safe, err := c.desk.Open(ctx)
+	safe, err := c.desk.Safe(ctx)
 	if err != nil {
 		return nil, houseError(err)
 	}

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
@@ -45,10 +44,7 @@ type DeskOptions struct {
 type Desk struct {
 	*signin.Desk
 
-	all     *signIns
-	o       DeskOptions
-	opening chan struct{} // a lock: contains one value while the store is opened
-	safe    atomic.Pointer[store.Safe]
+	all *signIns
 }
 
 // OpenDesk returns a Desk.
@@ -57,50 +53,34 @@ func OpenDesk(o DeskOptions) *Desk {
 		o.Config = config.Default()
 	}
 	o.Log = orDiscard(o.Log)
-	d := &Desk{o: o, opening: make(chan struct{}, 1)}
-	d.Desk = signin.New(signin.Options{
-		Open: d.Open, Egress: egress.New(egress.Options{Allow: o.Config.Egress.Allow}), Browser: o.Browser, AtOnce: o.AtOnce, Alone: true, Log: o.Log,
-	})
+	d := &Desk{Desk: signin.New(signin.Options{
+		Open: func(ctx context.Context) (*store.Safe, error) {
+			return openSafe(ctx, &ServeOptions{Config: o.Config, Database: o.Database, Env: o.Env, Log: o.Log})
+		},
+		Egress: egress.New(egress.Options{Allow: o.Config.Egress.Allow}), Browser: o.Browser, AtOnce: o.AtOnce, Alone: true, Log: o.Log,
+	})}
 	d.all = newSignIns(d.Desk)
 	d.all.browser = o.Browser != nil && o.AtOnce
 	return d
 }
 
-// Open returns the store, and opens it at the first call.
-func (d *Desk) Open(ctx context.Context) (*store.Safe, error) {
-	select {
-	case d.opening <- struct{}{}:
-		defer func() { <-d.opening }()
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-	if s := d.safe.Load(); s != nil {
-		return s, nil
-	}
-	s, err := openSafe(ctx, &ServeOptions{Config: d.o.Config, Database: d.o.Database, Env: d.o.Env, Log: d.o.Log})
-	if err == nil {
-		d.safe.Store(s)
-	}
-	return s, err
-}
-
 // Close ends the sign-ins of this process. Those that aren't done may go on in others.
 func (d *Desk) Close() {
 	d.Desk.Close()
-	if s := d.safe.Load(); s != nil {
+	if s := d.Opened(); s != nil {
 		_ = s.Store().Close()
 	}
 }
 
 // Forgets reports whether what is kept will be gone with the process, because there is no place for a file.
 func (d *Desk) Forgets() bool {
-	s := d.safe.Load()
+	s := d.Opened()
 	return s != nil && s.Store().State().Place == store.Memory
 }
 
 // Secrets looks up the secrets of the projects, for a configuration that refers to them.
 func (d *Desk) Secrets(ctx context.Context) (config.Secrets, error) {
-	s, err := d.Open(ctx)
+	s, err := d.Safe(ctx)
 	if err != nil {
 		return nil, err
 	}

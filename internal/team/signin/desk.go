@@ -3,6 +3,7 @@ package signin
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -92,8 +93,21 @@ func (d *Desk) Close() {
 	d.group.Wait()
 }
 
-// open returns the store, and opens it if that wasn't done yet.
+// Opened returns the store, or nil if nobody has needed it yet.
+func (d *Desk) Opened() *store.Safe { return d.safe.Load() }
+
+// open is Safe with an error for those who sign in.
 func (d *Desk) open(ctx context.Context) (*store.Safe, error) {
+	s, err := d.Safe(ctx)
+	if err == nil || errors.Is(err, ErrClosed) || ctx.Err() != nil {
+		return s, err
+	}
+	says, next := explain(err)
+	return nil, &Problem{Says: "sign-ins cannot be read: " + says, Next: next, Err: err}
+}
+
+// Safe returns the store, and opens it if that wasn't done yet.
+func (d *Desk) Safe(ctx context.Context) (*store.Safe, error) {
 	if s := d.safe.Load(); s != nil {
 		return s, nil
 	}
@@ -111,8 +125,7 @@ func (d *Desk) open(ctx context.Context) (*store.Safe, error) {
 	}
 	s, err := d.o.Open(ctx)
 	if err != nil {
-		says, next := explain(err)
-		return nil, &Problem{Says: "sign-ins cannot be read: " + says, Next: next, Err: err}
+		return nil, err
 	}
 	d.safe.Store(s)
 	d.group.Go(func() { d.watch(s.Store()) })
