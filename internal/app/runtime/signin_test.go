@@ -253,6 +253,46 @@ func TestTA36_OnlyWhoCanOpenALinkIsAsked(t *testing.T) {
 	}
 }
 
+// TestListsOfTheLocalUser signs the local user in and lets ann, who hasn't signed in, ask for the tools first. What is
+// read for all who haven't is not read with the token of the local user.
+func TestListsOfTheLocalUser(t *testing.T) {
+	d := newDesk()
+	ann := identity.Named("ann")
+	h := openGuarded(t, d, func(*http.Request) (*identity.Principal, error) { return ann, nil })
+	d.mu.Lock()
+	for _, server := range []string{"old", "new"} {
+		d.tokens[d.key(server, identity.Local)] = "the-local-token-" + server
+	}
+	d.mu.Unlock()
+	for _, revision := range []string{"2025-06-18", "2026-07-28"} {
+		for _, x := range []struct {
+			at         fake.Where
+			has, lacks string
+			both       bool // the door is that of both servers
+		}{
+			{fake.Where{URL: h.url + "/mcp"}, `__sign_in"`, `__add"`, true},
+			{fake.Where{URL: h.url + "/s/old/mcp"}, `"sign_in"`, `"add"`, false},
+			{fake.Where{URL: h.url + "/s/new/mcp"}, `"sign_in"`, `"add"`, false},
+			{pipeTo(t, h.Default().Joined()), `__add"`, `__sign_in"`, true},
+		} {
+			c, err := fake.OpenClient(t.Context(), "strict-"+revision, x.at, fake.ClientOptions{Without: []string{"elicitation", "sampling", "roots"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := c.Call(t.Context(), mcp.MethodListTools, nil, fake.CallOptions{})
+			if err != nil || r.Err != nil {
+				t.Fatal(err, r)
+			}
+			if n := strings.Count(string(r.Result), x.has); n == 0 || x.both && n != 2 || strings.Contains(string(r.Result), x.lacks) {
+				t.Errorf("%s at %s sees %.600s", revision, x.at.URL, r.Result)
+			}
+			if err := c.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
 // forgive forgets who doesn't want to be asked.
 func (h *house) forgive() {
 	p := h.Default()

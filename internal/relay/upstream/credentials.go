@@ -58,9 +58,10 @@ func (c *core) extension() string {
 }
 
 // scopeOf returns the credential scope of a client. Clients without their own credentials share the
-// scope "".
+// scope "". So does whatever is read for all of them, which names no principal: it must not be read with
+// the credentials of the local user.
 func (c *core) scopeOf(f *mcp.ClientInfo) string {
-	if c.spec.Credentials == nil || f == nil || c.spec.piped() {
+	if c.spec.Credentials == nil || f == nil || f.Who == nil || c.spec.piped() {
 		return ""
 	}
 	return c.spec.Credentials.Scope(f.Who)
