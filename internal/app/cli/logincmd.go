@@ -32,8 +32,9 @@ type signInCommand struct {
 	timeout           time.Duration
 	asJSON            bool
 
-	house *config.Snapshot
-	desk  *daemon.Desk
+	house  *config.Snapshot
+	desk   *daemon.Desk
+	stored map[string]config.Project // of the store, for nameOf
 }
 
 func newLoginCommand(w *world) *cobra.Command {
@@ -82,9 +83,15 @@ func newLogoutCommand(w *world) *cobra.Command {
 		Short: "Sign out of a server",
 		Long: `Sign out of a server: forget its tokens, and ask the issuer to revoke them. If
 the issuer can't be asked, they're forgotten all the same, and the command says
-so. "dragoman signins" lists who is signed in.`,
+so. "dragoman signins" lists who is signed in.
+
+A server that is no longer in the configuration keeps its sign-ins. End them
+with its URL.`,
 		Example: `  dragoman logout github
-  dragoman logout https://mcp.example.com/mcp`,
+  dragoman logout https://mcp.example.com/mcp
+
+  # End a person's sign-in at a server that a project had.
+  dragoman logout https://mcp.example.com/mcp --project shop --as ada`,
 		Args:              c.oneServer("logout"),
 		RunE:              c.logout,
 		ValidArgsFunction: w.env.completeTarget(&c.file),
@@ -156,12 +163,9 @@ func (c *signInCommand) open(ctx context.Context, word string) error {
 // server returns the server that the command line names, and the project that has it.
 func (c *signInCommand) server(ctx context.Context, word string) (config.Server, string, error) {
 	if isURL(word) {
-		if c.project != "" {
-			return config.Server{}, "", usagef("remove it, or name a server of the project", "--project works only with the name of a server")
-		}
 		var t targetFlags
 		s, err := t.server(c.env, nil, word)
-		return likeConfigured(s, c.house), event.DefaultProject, err
+		return likeConfigured(s, c.house), cmp.Or(c.project, event.DefaultProject), err
 	}
 	path, ok := c.env.configPath(c.file)
 	if !ok {
@@ -182,8 +186,17 @@ func (c *signInCommand) server(ctx context.Context, word string) (config.Server,
 	from := x
 	if project != event.DefaultProject {
 		p, ok := x.Project(project)
-		if !ok || p.Config == nil {
-			return config.Server{}, "", usagef("`dragoman projects` lists them; the servers of a project in the store can be named by their URL", "%s has no project %q that can be used", path, project)
+		if !ok {
+			var err error
+			if p, ok, err = c.desk.Project(ctx, project, x); err != nil {
+				return config.Server{}, "", houseError(err)
+			}
+		}
+		switch {
+		case !ok:
+			return config.Server{}, "", usagef("`dragoman projects` lists them", "there is no project %q", project)
+		case p.Config == nil:
+			return config.Server{}, "", usagef("run `dragoman projects`, which says why", "project %q can't be used", project)
 		}
 		from = p.Config.Bind(x)
 	}
@@ -237,6 +250,7 @@ type signedIn struct {
 	Project string     `json:"project"`
 	Subject string     `json:"subject"`
 	Person  string     `json:"person,omitempty"`
+	Removed bool       `json:"removed,omitempty"` // the configuration no longer has the server
 	Issuer  string     `json:"issuer"`
 	Until   *time.Time `json:"until,omitempty"` // of the token
 	Renews  bool       `json:"renews"`          // by itself
@@ -246,6 +260,9 @@ type signedIn struct {
 
 func (c *signInCommand) login(cmd *cobra.Command, args []string) error {
 	ctx := cmd.Context()
+	if c.project != "" && isURL(args[0]) {
+		return usagef("remove it, or name a server of the project", "--project works only with the name of a server")
+	}
 	if err := c.open(ctx, args[0]); err != nil {
 		return err
 	}
@@ -375,6 +392,10 @@ func (c *signInCommand) logout(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	there, revoked, err := c.desk.SignOut(ctx, identity.Local.Subject, of)
+	if err == nil && !there && c.as == "" && of.Subject != store.Shared {
+		of.Subject = store.Shared // of a server that was removed from the configuration, which said so
+		there, revoked, err = c.desk.SignOut(ctx, identity.Local.Subject, of)
+	}
 	switch {
 	case err != nil:
 		return signalOr(ctx, houseError(err))
@@ -403,7 +424,9 @@ func (c *signInCommand) signedIn(ctx context.Context) ([]signedIn, error) {
 	people := safe.Store().Snapshot()
 	out := []signedIn{}
 	for _, e := range entries {
-		x := signedIn{URL: e.Server, Project: e.Project, Subject: e.Subject, Issuer: e.Issuer, Renews: e.Renews, Ended: e.Spent, Since: e.Since, Server: c.nameOf(e.SignIn)}
+		x := signedIn{URL: e.Server, Project: e.Project, Subject: e.Subject, Issuer: e.Issuer, Renews: e.Renews, Ended: e.Spent, Since: e.Since, Server: c.nameOf(ctx, e.SignIn)}
+		// The local user also signs in with a URL.
+		x.Removed = x.Server == "" && c.house.File != "" && (e.Project != event.DefaultProject || e.Subject != identity.Local.Subject)
 		if id, ok := strings.CutPrefix(e.Subject, store.PersonSubject); ok {
 			p, _ := people.Person(id)
 			x.Person = p.Name
@@ -419,10 +442,16 @@ func (c *signInCommand) signedIn(ctx context.Context) ([]signedIn, error) {
 }
 
 // nameOf returns the name of a server in the configuration, or "".
-func (c *signInCommand) nameOf(of store.SignIn) string {
+func (c *signInCommand) nameOf(ctx context.Context, of store.SignIn) string {
 	from := c.house
-	if p, ok := c.house.Project(of.Project); ok && p.Config != nil {
-		from = p.Config
+	if of.Project != event.DefaultProject {
+		p, ok := c.house.Project(of.Project)
+		if !ok {
+			p = c.storedProject(ctx, of.Project)
+		}
+		if from = p.Config; from == nil {
+			return ""
+		}
 	}
 	for _, s := range from.Servers {
 		if id, err := oauth.Canonical(s.URL); s.URL != "" && err == nil && id == of.Server {
@@ -430,6 +459,19 @@ func (c *signInCommand) nameOf(of store.SignIn) string {
 		}
 	}
 	return ""
+}
+
+// storedProject returns a project of the store, without a configuration if there is none that can be used.
+func (c *signInCommand) storedProject(ctx context.Context, name string) config.Project {
+	p, ok := c.stored[name]
+	if !ok {
+		p, _, _ = c.desk.Project(ctx, name, c.house) // what can't be read has no names for us
+		if c.stored == nil {
+			c.stored = map[string]config.Project{}
+		}
+		c.stored[name] = p
+	}
+	return p
 }
 
 func (c *signInCommand) list(cmd *cobra.Command, _ []string) error {
@@ -463,7 +505,11 @@ func signInTable(all []signedIn, now time.Time) screen.Table {
 		case !x.Renews:
 			until.Text = "unknown"
 		}
-		t.Rows = append(t.Rows, append(screen.Cells(cmp.Or(x.Server, x.URL), x.Project, cmp.Or(x.Person, x.Subject), hostOfURL(x.Issuer)), until))
+		name := cmp.Or(x.Server, x.URL)
+		if x.Removed {
+			name += " (not in the configuration)"
+		}
+		t.Rows = append(t.Rows, append(screen.Cells(name, x.Project, cmp.Or(x.Person, x.Subject), hostOfURL(x.Issuer)), until))
 	}
 	return t
 }

@@ -367,6 +367,55 @@ func TestLoginAs(t *testing.T) {
 	}
 }
 
+// TestSignInsOfARemovedServer signs people in at servers of a project in the store and of the file, by their names, and then
+// removes both servers. The sign-ins stay, are shown as those of servers that aren't in the configuration, and can be ended
+// with the URL.
+func TestSignInsOfARemovedServer(t *testing.T) {
+	p := newVisitor(t)
+	a, address := secured(t, "ok")
+	_, other := secured(t, "ok")
+	p.write("dragoman.yaml", "mcpServers: {common: {url: \""+other+"\"}}\ndragoman: {servers: {common: {signIn: {per: shared}}}}\n")
+	p.serve("--listen", anyPort)
+	does := func(want int, while func(), args ...string) string {
+		t.Helper()
+		code, out, said := p.does(while, append(args, "-c", "dragoman.yaml")...)
+		if code != want {
+			t.Errorf("%q: %d %s %s", args, code, out, said)
+		}
+		return out + said
+	}
+	visit := func() { p.visit(p.find(anyLink), true) }
+	text := p.write("shop.yaml", "mcpServers: {gh: {url: \""+address+"\"}}")
+	does(0, nil, "projects", "add", "shop", "--file", text)
+	if said := does(exitUsage, nil, "login", "gh2", "--project", "shop"); !strings.Contains(said, "gh") {
+		t.Error(said)
+	}
+	does(exitUsage, nil, "login", "gh", "--project", "none")
+	does(0, visit, "login", "gh", "--project", "shop")
+	does(0, visit, "login", "common")
+	const gone = "not in the configuration"
+	if got := does(0, nil, "signins"); !strings.Contains(got, "gh") || !strings.Contains(got, "common") || strings.Contains(got, gone) {
+		t.Errorf("nothing was removed: %s", got)
+	}
+	does(0, nil, "projects", "edit", "shop", "--file", p.write("shop.yaml", "title: Shop"))
+	p.write("dragoman.yaml", "mcpServers: {}\n")
+	if got := does(0, nil, "signins"); strings.Count(got, gone) != 2 || !strings.Contains(got, address) || !strings.Contains(got, other) {
+		t.Errorf("both were removed: %s", got)
+	}
+	if got := does(0, nil, "signins", "--json"); strings.Count(got, `"removed": true`) != 2 {
+		t.Errorf("both were removed: %s", got)
+	}
+	does(exitFailure, nil, "logout", address)
+	does(0, nil, "logout", address, "--project", "shop")
+	does(0, nil, "logout", other)
+	if got := does(0, nil, "signins"); !strings.Contains(got, "nobody is signed in") {
+		t.Error(got)
+	}
+	if n := a.Counts(); n["revoke"] != 2 {
+		t.Errorf("%v", n)
+	}
+}
+
 // TestListSignsInAtServe lists a server through a running serve that can't use it yet. The command signs in, and the serve
 // has the tools without a restart.
 func TestListSignsInAtServe(t *testing.T) {

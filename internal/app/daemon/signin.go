@@ -18,6 +18,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/relay/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/relay/upstream"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
+	"github.com/dragoman-mcp/dragoman/internal/team/access"
 	"github.com/dragoman-mcp/dragoman/internal/team/authserver"
 	"github.com/dragoman-mcp/dragoman/internal/team/egress"
 	"github.com/dragoman-mcp/dragoman/internal/team/signin"
@@ -85,6 +86,27 @@ func (d *Desk) Secrets(ctx context.Context) (config.Secrets, error) {
 		return nil, err
 	}
 	return secretsOf(ctx, s), nil
+}
+
+// Project returns a project of the store. house is the configuration of default. ok is false if there is none with this
+// name.
+func (d *Desk) Project(ctx context.Context, name string, house *config.Snapshot) (p config.Project, ok bool, err error) {
+	safe, err := d.Safe(ctx)
+	if err != nil {
+		return p, false, err
+	}
+	x, ok := safe.Store().Snapshot().Project(name)
+	if !ok {
+		return p, false, nil
+	}
+	switch signed, err := access.NewDesk(safe).HasSigned(ctx, &x); {
+	case err != nil:
+		return p, true, err
+	case !signed:
+		return p, true, fmt.Errorf("the text of project %q in the database is not one that dragoman has written", name)
+	}
+	p, _ = config.ParseProject(name, []byte(x.Text), house, secretsOf(ctx, safe))
+	return p, true, nil
 }
 
 // credentials is runtime.Hooks.Credentials. d may be nil.
