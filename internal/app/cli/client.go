@@ -42,11 +42,12 @@ type client struct {
 	direct  bool
 	timeout time.Duration
 
-	where   where    // the server that the command line names
-	atURL   bool     // where is the endpoint of a project, which the command has looked up
-	through bool     // the server is reached through a serve
-	foundAt string   // the base URL of the serve process that has the server; see findElsewhere
-	secrets []string // the secrets in the settings of the server; see remember
+	where   where            // the server that the command line names
+	atURL   bool             // where is the endpoint of a project, which the command has looked up
+	through bool             // the server is reached through a serve
+	rules   *config.Snapshot // the file that has the server, if Dragoman opens it itself; see runtime.ConnectOptions
+	foundAt string           // the base URL of the serve process that has the server; see findElsewhere
+	secrets []string         // the secrets in the settings of the server; see remember
 }
 
 // addFlags adds the flags of a client. A command that acts as a client calls it after it has added its
@@ -109,6 +110,9 @@ func (c *client) onServer(ctx context.Context, ask *asker, body func(context.Con
 	}
 	opened := false
 	c.through = through
+	if file != nil && !through {
+		c.rules = file.Snapshot
+	}
 	err = c.withSession(whole, server, ask, func(s Session) error {
 		opened = true
 		return body(ctx, s, server)
@@ -152,7 +156,7 @@ func (c *client) find(ctx context.Context) (server config.Server, file *opened, 
 // business that is.
 func (c *client) connect(ctx context.Context, s config.Server, ask *asker) (Session, error) {
 	c.showProgress()
-	o := daemon.ConnectOptions{Server: s, Log: c.log, Progress: c.status.Step, Version: version()}
+	o := daemon.ConnectOptions{Server: s, Log: c.log, Progress: c.status.Step, Rules: c.rules, Version: version()}
 	if s.URL != "" && !c.through {
 		house := c.houseConfig(c.where.file)
 		o.Server = likeConfigured(s, house)

@@ -20,6 +20,7 @@ type ConnectOptions struct {
 	Pages   bool
 	Roots   []string
 	Refused func(method string)
+	Rules   *config.Snapshot
 	Gate    runtime.Gate
 	Version string
 	// Desk signs the user in at a server of the project; "" means default. Desk may be nil.
@@ -44,7 +45,7 @@ func Connect(ctx context.Context, o ConnectOptions) (*Session, error) {
 	s := &Session{shown: telemetry.NewLog(events, telemetry.LogOptions{Log: limited, Step: o.Progress}), flush: flush}
 	var err error
 	s.Session, err = runtime.Connect(ctx, runtime.ConnectOptions{
-		Server: o.Server, Log: s.shown.InOrder(), Events: events, Answer: o.Answer, Pages: o.Pages, Roots: o.Roots, Refused: o.Refused, Gate: o.Gate, Version: o.Version,
+		Server: o.Server, Log: s.shown.InOrder(), Events: events, Answer: o.Answer, Pages: o.Pages, Roots: o.Roots, Refused: o.Refused, Rules: o.Rules, Gate: o.Gate, Version: o.Version,
 		Credentials: o.Desk.credentials(o.Project),
 	})
 	if err != nil {

@@ -40,11 +40,10 @@ func (s confirm) Before(_ context.Context, c *policy.Call) policy.Verdict {
 	if do != policy.Confirm {
 		return policy.Verdict{}
 	}
-	return policy.Verdict{Ask: &policy.Ask{
-		Step: stepConfirm, Question: &mcp.Question{Message: questionAbout(kind, c, by)},
-		Else: notConfirmed(c, mcp.FromGateway, "cannot_ask",
-			"%s was not sent: the rule for %s wants a person to confirm it, and this client can't ask one; use a client with elicitation, or change the rule to do: allow", described(kind, c), quoted(by)),
-	}}
+	unasked := notConfirmed(c, mcp.FromGateway, "cannot_ask",
+		"%s was not sent: the rule for %s wants a person to confirm it, and this client can't ask one; use a client with elicitation, or change the rule to do: allow", described(kind, c), quoted(by))
+	unasked.Data = []byte(`{"requiredCapabilities":{"elicitation":{"form":{}}}}`)
+	return policy.Verdict{Ask: &policy.Ask{Step: stepConfirm, Question: &mcp.Question{Message: questionAbout(kind, c, by)}, Else: unasked}}
 }
 
 // After implements policy.Step.
@@ -52,7 +51,7 @@ func (confirm) After(context.Context, *policy.Call, *policy.Answer) {}
 
 // notConfirmed returns the error for a call that nobody has confirmed. It isn't the result of a tool, since no tool
 // has run: an error says so in its outcome, to the client as well as to the record of calls.
-func notConfirmed(c *policy.Call, from mcp.Origin, cause, format string, args ...any) error {
+func notConfirmed(c *policy.Call, from mcp.Origin, cause, format string, args ...any) *mcp.Error {
 	return &mcp.Error{Origin: from, Upstream: c.Server, Cause: cause, Outcome: mcp.NotSent, Message: fmt.Sprintf(format, args...)}
 }
 

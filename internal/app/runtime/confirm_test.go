@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -386,6 +387,78 @@ func TestConfirmAfterSignIn(t *testing.T) {
 					}
 				}
 			}
+		}
+	}
+}
+
+// TestConfirmInSessions calls a tool from the ways to a server that are no endpoints: a session of a command, which knows
+// the rules of the file that has the server, and the console's visitor. Each asks its own person.
+func TestConfirmInSessions(t *testing.T) {
+	h := newHouse(t)
+	s := *h.Default().Current()
+	s.Policy = policy.Rules{{Match: []string{"*/echo"}, Roles: []identity.Role{identity.Operator}, Do: policy.Confirm}, {Match: []string{"*/add"}, Do: policy.Deny}}
+	caller := h.opts.Caller
+	h.opts.Caller = func(who *identity.Principal, _ string) policy.Caller { return localUser(who) }
+	defer func() { h.opts.Caller = caller }()
+	h.Apply(event.DefaultProject, &s)
+	for _, server := range s.Servers {
+		for _, action := range []string{"accept", "decline", ""} {
+			asked, want, executions := 0, map[string]string{"accept": `"text":"mine"`, "decline": "did not agree", "": "can't ask one"}[action], 0
+			if action == "accept" {
+				executions = 1
+			}
+			o := ConnectOptions{Server: server, Log: slog.New(slog.DiscardHandler), Events: &event.Publisher{}, Rules: &s}
+			visit := VisitOptions{}
+			var v *Visitor
+			var answers sync.WaitGroup
+			if action != "" {
+				o.Answer = func(context.Context, Question) Answer {
+					asked++
+					return Answer{Action: action}
+				}
+				visit.Capabilities = []byte(`{"elicitation":{"form":{}}}`)
+				visit.Heard = func(m *jsonrpc.Message) {
+					if m.Kind == jsonrpc.Request {
+						asked++
+						answers.Go(func() { v.Answer(context.Background(), m.ID, []byte(`{"action":"`+action+`"}`)) })
+					}
+				}
+			}
+			session, err := Connect(t.Context(), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if v, err = h.Default().Visit(t.Context(), server.Name, visit); err != nil {
+				t.Fatal(err)
+			}
+			for door, call := range map[string]func() string{
+				"session": func() string {
+					result, err := session.Call(t.Context(), "echo", []byte(`{"text":"mine"}`), nil)
+					if err != nil {
+						return err.Error()
+					}
+					return string(result)
+				},
+				"visitor": func() string {
+					m, err := v.Call(t.Context(), mcp.MethodCallTool, []byte(`{"name":"echo","arguments":{"text":"mine"}}`))
+					if err != nil {
+						t.Fatal(err)
+					}
+					return string(m.Raw)
+				},
+			} {
+				asked = 0
+				before := h.executions("mine")
+				if got := call(); !strings.Contains(got, want) || h.executions("mine")-before != executions || asked != min(1, len(action)) {
+					t.Errorf("%s %s %q: the person was asked %d times, the server ran %d calls: %s", server.Name, door, action, asked, h.executions("mine")-before, got)
+				}
+			}
+			if got, err := session.Call(t.Context(), "add", []byte(`{"a":1,"b":2}`), nil); err != nil || !strings.Contains(string(got), `"3"`) {
+				t.Errorf("%s: a session for the user alone refuses what the rules deny to clients: %s, %v", server.Name, got, err)
+			}
+			answers.Wait()
+			session.Close()
+			v.Close()
 		}
 	}
 }

@@ -7,11 +7,13 @@ import (
 	"log/slog"
 	"strconv"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/relay/bridge"
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 	"github.com/dragoman-mcp/dragoman/internal/relay/gateway"
+	"github.com/dragoman-mcp/dragoman/internal/relay/policy"
 	"github.com/dragoman-mcp/dragoman/internal/relay/upstream"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
@@ -32,6 +34,10 @@ type ConnectOptions struct {
 	// Refused, if set, is called when the server sends a request that needs a capability that the
 	// client has not declared. method is the method of this request.
 	Refused func(method string)
+	// Rules is the configuration that has the server, or nil if none does. Calls that its rules want to be
+	// confirmed are asked about through Answer. Those that they deny aren't refused: whoever opens a session
+	// can open the server without us as well.
+	Rules   *config.Snapshot
 	Gate    Gate
 	Version string
 	// Credentials is Hooks.Credentials.
@@ -72,6 +78,9 @@ func Connect(ctx context.Context, o ConnectOptions) (*Session, error) {
 	s.upstream = NewUpstream(o.Server, Hooks{Log: o.Log, Events: o.Events, Version: o.Version, Credentials: o.Credentials})
 	s.facts = &mcp.ClientInfo{Revision: mcp.LatestLegacy, Info: info(o.Version), Conversation: 1}
 	s.facts.Capabilities = capabilities(o)
+	if o.Rules != nil {
+		o.Gate.Policy = append(policy.Chain{confirm{rulesOf(o.Rules, localUser)}}, o.Gate.Policy...)
+	}
 	s.host = o.Gate.Single(&bridge.Bridge{OneClient: true}, ForGateway(s.upstream), &gateway.ListenQuota{}, o.Server)
 	if _, err := s.host.Hello(ctx, s.facts); err != nil {
 		s.Close()
@@ -79,6 +88,11 @@ func Connect(ctx context.Context, o ConnectOptions) (*Session, error) {
 	}
 	s.detach = s.host.Subscribe(s.facts, &sessionCaller{s: s})
 	return s, nil
+}
+
+// localUser is how rules know who needs no key; see access.Gate.Caller.
+func localUser(*identity.Principal) policy.Caller {
+	return policy.Caller{Roles: []identity.Role{identity.Caller, identity.Admin}}
 }
 
 // capabilities returns the capabilities that the client declares to the server.

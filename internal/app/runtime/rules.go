@@ -14,8 +14,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
 
-// rules are the rules of a project, as one configuration has them. Both the filter of its lists and the first
-// step of its policy are made from them, so what isn't listed can't be called. The zero value allows everything.
+// rules are the rules of a project, as one configuration has them. The filter of its lists and the first steps of
+// its policy are made from them, so what isn't listed can't be called. The zero value allows everything.
 type rules struct {
 	// of has, for each server that any rule concerns, the lists of rules that must all allow an item: the
 	// project's own, and for a server of default those of default.
@@ -26,12 +26,18 @@ type rules struct {
 
 // newRules returns the rules of a configuration of the project.
 func (p *Project) newRules(s *config.Snapshot) *rules {
-	r := &rules{round: p.round, of: make(map[string][]policy.Rules), caller: func(who *identity.Principal) policy.Caller {
+	r := rulesOf(s, func(who *identity.Principal) policy.Caller {
 		if f := p.runtime.opts.Caller; f != nil {
 			return f(who, p.name)
 		}
 		return policy.Caller{}
-	}}
+	})
+	r.round = p.round
+	return r
+}
+
+func rulesOf(s *config.Snapshot, caller func(*identity.Principal) policy.Caller) *rules {
+	r := &rules{of: make(map[string][]policy.Rules), caller: caller}
 	for i := range s.Servers {
 		x := &s.Servers[i]
 		lists := []policy.Rules{s.Policy.Concern(x.Name)}
