@@ -23,35 +23,38 @@ type feature struct {
 	// apart runs instead of play and lost, in a conversation of its own through Dragoman. Such a feature is
 	// not tested without Dragoman.
 	apart func(ctx context.Context, o *Options, p Pair) error
+	// always means that apart also runs if the feature is a loss. The client must get a proper answer then.
+	always bool
 }
 
 // features returns the features in the order in which they are tested.
 func features() []feature {
 	return []feature{
-		{"tools", "tools are listed and called; every content type that both ends support arrives", playTools, nil, nil},
-		{"resources", "resources and templates are listed and read, as text and as bytes", playResources, nil, nil},
-		{"prompts", "prompts are listed and fetched", playPrompts, nil, nil},
-		{"completion", "arguments of prompts and templates are completed", playCompletion, nil, nil},
-		{"paging", "long lists are paged with the server's cursor; an invalid cursor is refused", playPaging, nil, nil},
-		{"progress", "a call reports each of its steps, with the client's own token", playProgress, nil, nil},
+		{"tools", "tools are listed and called; every content type that both ends support arrives", playTools, nil, nil, false},
+		{"resources", "resources and templates are listed and read, as text and as bytes", playResources, nil, nil, false},
+		{"prompts", "prompts are listed and fetched", playPrompts, nil, nil, false},
+		{"completion", "arguments of prompts and templates are completed", playCompletion, nil, nil, false},
+		{"paging", "long lists are paged with the server's cursor; an invalid cursor is refused", playPaging, nil, nil, false},
+		{"progress", "a call reports each of its steps, with the client's own token", playProgress, nil, nil, false},
 		// Test these two before cancellation. For some time after a call is cancelled, its pipe delivers
 		// no log messages and no notifications of vendors, because they do not name their call.
-		{"logging", "log messages arrive from the level that the client set", playLogging, nil, nil},
-		{"vendor-extension", "both ends declare an extension that Dragoman does not know; its request is answered, and its notification arrives", playVendor, nil, nil},
-		{"cancellation", "a running call is cancelled, and the server stops it", playCancellation, nil, nil},
-		{"sampling", "a tool requests sampling, once or twice in one call", playSampling, nil, nil},
-		{"elicitation-form", "a tool requests a form from the user, also together with other requests", playForm, lostForm, nil},
-		{"elicitation-rich", "a tool requests a form with titled options, lists of options and default values", playRichForm, lostRichForm, nil},
-		{"elicitation-url", "a tool asks the user to open a URL", playURL, lostURL, nil},
-		{"roots", "a tool asks for the client's roots", playRoots, nil, nil},
-		{"subscriptions", "a client is notified of changes of resources only if it has subscribed to these resources", playSubscriptions, nil, nil},
-		{"list_changed", "a client is notified that the tool list has changed", playListChanged, nil, nil},
-		{"apps", "both ends declare pages of tools; a page that is in no list is read, and a tool for the page alone stays marked", playApps, nil, nil},
-		{"skills", "skills and folders are listed, and files of a skill that are in no list are read", playSkills, nil, nil},
-		{"tasks", "a call becomes a task, which sends requests, is polled, ends and is cancelled; a client without tasks gets the result", playTasks, lostTasks, nil},
-		{"resume", "a call survives a break of its response stream", playResume, nil, nil},
-		{"errors", "errors arrive with code, message and data, as the client's revision defines them", playErrors, nil, nil},
-		{"sign-in", "a server wants a sign-in: the client's person gets a link, the tools are there afterwards, and the call is executed", nil, nil, playSignIn},
+		{"logging", "log messages arrive from the level that the client set", playLogging, nil, nil, false},
+		{"vendor-extension", "both ends declare an extension that Dragoman does not know; its request is answered, and its notification arrives", playVendor, nil, nil, false},
+		{"cancellation", "a running call is cancelled, and the server stops it", playCancellation, nil, nil, false},
+		{"sampling", "a tool requests sampling, once or twice in one call", playSampling, nil, nil, false},
+		{"elicitation-form", "a tool requests a form from the user, also together with other requests", playForm, lostForm, nil, false},
+		{"elicitation-rich", "a tool requests a form with titled options, lists of options and default values", playRichForm, lostRichForm, nil, false},
+		{"elicitation-url", "a tool asks the user to open a URL", playURL, lostURL, nil, false},
+		{"roots", "a tool asks for the client's roots", playRoots, nil, nil, false},
+		{"subscriptions", "a client is notified of changes of resources only if it has subscribed to these resources", playSubscriptions, nil, nil, false},
+		{"list_changed", "a client is notified that the tool list has changed", playListChanged, nil, nil, false},
+		{"apps", "both ends declare pages of tools; a page that is in no list is read, and a tool for the page alone stays marked", playApps, nil, nil, false},
+		{"skills", "skills and folders are listed, and files of a skill that are in no list are read", playSkills, nil, nil, false},
+		{"tasks", "a call becomes a task, which sends requests, is polled, ends and is cancelled; a client without tasks gets the result", playTasks, lostTasks, nil, false},
+		{"resume", "a call survives a break of its response stream", playResume, nil, nil, false},
+		{"errors", "errors arrive with code, message and data, as the client's revision defines them", playErrors, nil, nil, false},
+		{"sign-in", "a server wants a sign-in: the client's person gets a link, the tools are there afterwards, and the call is executed", nil, nil, playSignIn, false},
+		{"confirm", "a rule wants a person to confirm a call: they are asked, and the server executes what they agree to, once", nil, nil, playConfirm, true},
 	}
 }
 

@@ -28,20 +28,8 @@ func playSignIn(ctx context.Context, o *Options, p Pair) (err error) {
 	s := &stage{program: o.Program}
 	defer s.strike()
 	s.ends = append(s.ends, func() { _ = a.Close() })
-	home, err := os.MkdirTemp("", "dragoman-matrix-")
-	if err != nil {
+	if _, err := s.furnish(o, p); err != nil {
 		return err
-	}
-	s.ends = append(s.ends, func() { _ = os.RemoveAll(home) })
-	if o.Env != nil {
-		s.env = o.Env(p)
-	}
-	for _, name := range []string{"HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "APPDATA", "LOCALAPPDATA", "USERPROFILE"} {
-		s.env = append(s.env, name+"="+home)
-	}
-	s.env = append(s.env, "BROWSER=", "DISPLAY=", "WAYLAND_DISPLAY=", "SSH_CONNECTION=127.0.0.1 1 127.0.0.1 22") // there is no browser
-	if o.Capture != nil {
-		s.capture = o.Capture(p)
 	}
 	at, err := s.listen(a.Handler(), p.ServerTransport)
 	if err != nil {
@@ -157,6 +145,25 @@ func (p *person) answer(ctx context.Context, a fake.Ask) ([]byte, *jsonrpc.Error
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: err.Error()}
 	}
 	return []byte(`{"action":"accept"}`), nil
+}
+
+// furnish gives Dragoman an empty home and no browser, and returns the home.
+func (s *stage) furnish(o *Options, p Pair) (home string, err error) {
+	if home, err = os.MkdirTemp("", "dragoman-matrix-"); err != nil {
+		return "", err
+	}
+	s.ends = append(s.ends, func() { _ = os.RemoveAll(home) })
+	if o.Env != nil {
+		s.env = o.Env(p)
+	}
+	for _, name := range []string{"HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "APPDATA", "LOCALAPPDATA", "USERPROFILE"} {
+		s.env = append(s.env, name+"="+home)
+	}
+	s.env = append(s.env, "BROWSER=", "DISPLAY=", "WAYLAND_DISPLAY=", "SSH_CONNECTION=127.0.0.1 1 127.0.0.1 22")
+	if o.Capture != nil {
+		s.capture = o.Capture(p)
+	}
+	return home, nil
 }
 
 // listen serves a handler on this machine and returns the fake.Where of its endpoint.

@@ -31,6 +31,10 @@ func lossOf(feature string, p Pair) string {
 		if p.ServerTransport == Stdio {
 			return "A server on stdio takes credentials from its environment, and signs nobody in."
 		}
+	case "confirm":
+		if !p.Client.Can(mcp.Elicitation) {
+			return fmt.Sprintf("%s has no elicitation (introduced in 2025-06-18), so nobody can be asked, and the call is refused.", p.Client)
+		}
 	case "resume":
 		client, server := unresumable(p.Client, p.ClientTransport), unresumable(p.Server, p.ServerTransport)
 		switch {
@@ -59,7 +63,7 @@ func absentIn(feature string, p Pair) bool {
 		return neither(can(mcp.URLElicitation))
 	case "tasks":
 		return neither(hasTasks)
-	case "sign-in":
+	case "sign-in", "confirm":
 		return lossOf(feature, p) != ""
 	case "resume":
 		return lossOf(feature, p) != "" // one end that can resume is enough

@@ -182,20 +182,24 @@ func play(ctx context.Context, o *Options, p Pair, direct bool) map[string]verdi
 // judgeApart tests a feature in a conversation of its own and returns its outcome.
 func judgeApart(ctx context.Context, o *Options, p Pair, direct bool, f *feature) verdict {
 	sentence := lossOf(f.name, p)
+	v := verdict{Works, sentence}
 	switch {
 	case sentence != "" && absentIn(f.name, p):
-		return verdict{Absent, sentence}
+		v.outcome = Absent
 	case sentence != "":
-		return verdict{Loss, sentence}
+		v.outcome = Loss
 	case direct:
 		return verdict{None, "the strict clients can't do this by themselves"}
+	}
+	if sentence != "" && (direct || !f.always) {
+		return v
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, featureWithin, fmt.Errorf("the test did not end within %s", featureWithin))
 	defer cancel()
 	if err := f.apart(ctx, o, p); err != nil {
 		return verdict{Fails, strings.ReplaceAll(err.Error(), "\n", "; ")}
 	}
-	return verdict{outcome: Works}
+	return v
 }
 
 // judge tests one feature and returns its outcome.

@@ -64,7 +64,7 @@ func (s *stage) set(ctx context.Context, p Pair) error {
 }
 
 // through lets the client reach the server at a fake.Where through Dragoman.
-func (s *stage) through(ctx context.Context, at fake.Where, t Transport) (err error) {
+func (s *stage) through(ctx context.Context, at fake.Where, t Transport) error {
 	run := append(s.program[:len(s.program):len(s.program)], "run")
 	if t != Stdio {
 		run = append(run, "--listen", "127.0.0.1:0")
@@ -74,6 +74,11 @@ func (s *stage) through(ctx context.Context, at fake.Where, t Transport) (err er
 	} else {
 		run = append(run, at.URL)
 	}
+	return s.start(ctx, run, t)
+}
+
+// start lets the client reach a Dragoman with this command line.
+func (s *stage) start(ctx context.Context, run []string, t Transport) (err error) {
 	if t == Stdio {
 		s.where = fake.Where{Command: run, Env: s.env}
 		return nil
@@ -111,7 +116,7 @@ func (s *stage) server(p Pair) (fake.Where, error) {
 	return s.listen(server.Handler(), p.ServerTransport)
 }
 
-var endpoint = pattern.Later(`is at (http://\S+)/mcp`)
+var endpoint = pattern.Later(`(?:is at|connect to) (http://\S+)/mcp`)
 
 // bridge starts Dragoman as an HTTP server and returns the fake.Where of Dragoman's endpoint.
 func (s *stage) bridge(ctx context.Context, run []string, t Transport) (fake.Where, error) {

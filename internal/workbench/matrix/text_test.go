@@ -100,7 +100,7 @@ Letters: all but what one side has and the other one cannot express:
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
-	if end := b.String()[strings.LastIndex(b.String(), "\n\n"):]; !strings.HasSuffix(end, "1 fail\n211 more: neither side has the feature\n10 of 100 pairs were not measured\n") {
+	if end := b.String()[strings.LastIndex(b.String(), "\n\n"):]; !strings.HasSuffix(end, "1 fail\n251 more: neither side has the feature\n10 of 100 pairs were not measured\n") {
 		t.Errorf("the text ends with %q", end)
 	}
 }

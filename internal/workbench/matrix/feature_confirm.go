@@ -1,0 +1,116 @@
+package matrix
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/workbench/fake"
+)
+
+// playConfirm checks a call that needs confirmation, through a serve whose rules say so.
+func playConfirm(ctx context.Context, o *Options, p Pair) error {
+	s := &stage{program: o.Program}
+	defer s.strike()
+	at, err := s.server(p) // first, for reported
+	if err != nil {
+		return err
+	}
+	home, err := s.furnish(o, p)
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(home, "matrix.json")
+	if err := os.WriteFile(file, confirmConfig(at), 0o600); err != nil {
+		return err
+	}
+	run := append(s.program[:len(s.program):len(s.program)], "serve", "-c", file, "--no-console", "--listen", "127.0.0.1:0")
+	if p.ClientTransport == Stdio {
+		run = append(run, "--stdio")
+	}
+	if err := s.start(ctx, run, p.ClientTransport); err != nil {
+		return err
+	}
+	var agree atomic.Bool
+	c, err := fake.OpenClient(ctx, "strict-"+p.Client.String(), s.where, fake.ClientOptions{
+		Stderr: &s.output, Capture: s.capture, Answer: func(_ context.Context, a fake.Ask) ([]byte, *jsonrpc.Error) {
+			if agree.Load() {
+				return fake.Obliging(a)
+			}
+			return []byte(`{"action":"decline"}`), nil
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("no conversation: %w", err)
+	}
+	t := &talk{Pair: p, c: c}
+	err = t.confirm(ctx, &agree)
+	for _, bad := range t.misdeeds(ctx) {
+		err = errors.Join(err, errors.New(bad))
+	}
+	err = errors.Join(err, c.Close())
+	for _, v := range s.reported() {
+		if !t.provoked(v) {
+			err = errors.Join(err, errors.New("a process of the server saw a violation: "+v))
+		}
+	}
+	return err
+}
+
+// confirmConfig returns the configuration of a serve with a server, whose tool count needs confirmation.
+func confirmConfig(at fake.Where) []byte {
+	type object = map[string]any
+	server := object{"url": at.URL}
+	if at.Command != nil {
+		server = object{"command": at.Command[0], "args": at.Command[1:]}
+	}
+	file, _ := json.Marshal(object{ // never fails
+		"mcpServers": object{"fake": server},
+		"dragoman": object{
+			"servers": object{"fake": object{"prefix": "none"}},
+			"policy":  []object{{"match": "fake/count", "do": "confirm"}},
+		},
+	})
+	return file
+}
+
+// confirm calls the tool count, which says how often it was executed. The person first declines, and then agrees twice.
+func (t *talk) confirm(ctx context.Context, agree *atomic.Bool) error {
+	asks, cause := 3, "declined"
+	if !t.Client.Can(mcp.Elicitation) {
+		asks, cause = 0, "cannot_ask"
+	}
+	r, err := t.c.Call(ctx, mcp.MethodCallTool, []byte(toolParams("count", "{}")), fake.CallOptions{})
+	switch {
+	case err != nil:
+		return err
+	case r.Err == nil:
+		return fmt.Errorf("the call got %s, although nobody has agreed to it", clip(string(r.Result)))
+	}
+	err = errors.Join(
+		same("the cause of the refusal", member(r.Err.Data, "cause"), quote(cause)),
+		same("the outcome of the refusal", member(r.Err.Data, "outcome"), `"not_sent"`),
+	)
+	if err != nil {
+		return fmt.Errorf("%w (%s)", err, clip(r.Err.Message))
+	}
+	agree.Store(true)
+	if asks > 0 {
+		err = errors.Join(t.says(ctx, "count", "{}", "1"), t.says(ctx, "count", "{}", "2"))
+	}
+	err = errors.Join(err, t.says(ctx, "echo", `{"text":"x"}`, "x"))
+	all := t.c.Asks()
+	for _, a := range all {
+		if m := textAt(a.Params, jsonrpc.Whole(a.Params), "message"); !strings.Contains(m, `fake to run its tool "count"`) {
+			err = errors.Join(err, fmt.Errorf("the person was asked %s", clip(m)))
+		}
+	}
+	return errors.Join(err, same("the questions to the person", fmt.Sprint(len(all)), fmt.Sprint(asks)))
+}
