@@ -107,8 +107,8 @@ func (t *Tx) RemoveProject(name string, known int64, keep bool, x Settings) (gon
 	return gone, true, t.did("removed", projectKind, name, x.about(name, known, 0))
 }
 
-// endAllOf revokes the keys of a project, removes its secrets, its prompts and everybody's roles in it, and signs everybody out of its
-// servers.
+// endAllOf revokes the keys of a project, removes its secrets, its prompts, its pins and everybody's roles in it, and signs
+// everybody out of its servers.
 func (t *Tx) endAllOf(project string) (gone Gone, err error) {
 	keys, err := t.revokeKeys("project", project)
 	if err != nil {
@@ -127,6 +127,9 @@ func (t *Tx) endAllOf(project string) (gone Gone, err error) {
 		return gone, err
 	}
 	if err := t.removePrompts(project); err != nil {
+		return gone, err
+	}
+	if err := t.removePins(project); err != nil {
 		return gone, err
 	}
 	people, err := sqldb.All(t.t, scanText, "SELECT person FROM roles WHERE project = ? ORDER BY person", project)

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/relay/pins"
 	"github.com/dragoman-mcp/dragoman/internal/team/sqldb"
 )
 
@@ -27,6 +28,8 @@ type Snapshot struct {
 	registrations map[string]Registration // by what they are sealed for
 	flows         map[SignIn]Flow
 	grants        map[string]Grant
+
+	pins map[string][]pins.Pin // by project
 }
 
 // Replaced returns a channel that is closed when the store has a newer snapshot.
@@ -66,6 +69,7 @@ var kinds = [...]struct {
 	{registrationKind, readRegistrations},
 	{flowKind, readFlows},
 	{grantKind, readGrants},
+	{pinKind, readPins},
 }
 
 // next returns the snapshot that follows s, or nil if nothing has changed. Kinds of which nothing has
