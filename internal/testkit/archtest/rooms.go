@@ -53,7 +53,7 @@ var inner = map[string][][]string{
 	"internal/team": {
 		{"internal/team/egress", "internal/team/prompt", "internal/team/sqldb", "internal/team/vault"},
 		{"internal/team/signin/oauth", "internal/team/store"},
-		{"internal/team/access", "internal/team/cluster", "internal/team/issuers", "internal/team/signin"},
+		{"internal/team/access", "internal/team/audit", "internal/team/cluster", "internal/team/issuers", "internal/team/signin"},
 		{"internal/team/authserver"},
 	},
 	"internal/server": {

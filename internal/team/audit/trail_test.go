@@ -1,0 +1,501 @@
+package audit
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/relay/event"
+	"github.com/dragoman-mcp/dragoman/internal/relay/policy"
+	"github.com/dragoman-mcp/dragoman/internal/team/store"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/dbtest"
+)
+
+// rig is a trail in a folder of its own.
+type rig struct {
+	t *testing.T
+	*Trail
+	o    Options
+	set  Settings
+	fail atomic.Pointer[error] // the next writes fail with it
+}
+
+func newRig(t *testing.T, s *store.Store, set Settings) *rig {
+	r := &rig{t: t, set: set}
+	r.o = Options{
+		Folder: filepath.Join(t.TempDir(), "audit"), Settings: func() Settings { return r.set }, Store: s,
+		Clean: func(string) func(string) string {
+			return func(text string) string { return strings.ReplaceAll(text, "s3cret", "***") }
+		},
+		Masker: func(string) func([]byte) []byte {
+			return func(raw []byte) []byte { return bytes.ReplaceAll(raw, []byte("s3cret"), []byte("******")) }
+		},
+		sync: func() error {
+			if err := r.fail.Load(); err != nil {
+				return *err
+			}
+			return nil
+		},
+	}
+	r.Trail = New(r.o)
+	t.Cleanup(func() { r.Trail.Close() })
+	return r
+}
+
+// again closes the trail and opens it again, as another process would.
+func (r *rig) again() {
+	r.Trail.Close()
+	time.Sleep(2 * time.Millisecond) // the names of the files have the time
+	r.Trail = New(r.o)
+}
+
+func (r *rig) flush() error { return r.Flush(r.t.Context()) }
+
+// call records a call of a tool, or nothing if the trail refuses it.
+func (r *rig) call(who *identity.Principal, tool, args string, outcome mcp.Outcome) error {
+	m := &jsonrpc.Message{Method: mcp.MethodCallTool}
+	c := &policy.Call{Who: who, Project: "default", Request: &mcp.Call{Msg: m, Client: &mcp.ClientInfo{Who: who, Remote: "192.0.2.7:4711"}}}
+	if err := r.Begin(r.t.Context(), c); err != nil {
+		return err
+	}
+	c.Server, c.Name, c.Args = "gh", tool, jsonrpc.ValueOf([]byte(args))
+	r.End(r.t.Context(), c, &policy.Answer{Outcome: outcome, Took: 1500 * time.Microsecond})
+	return nil
+}
+
+// lines returns what the files have, without what differs each time.
+func (r *rig) lines() string {
+	var all []string
+	names, err := filesOf(r.o.Folder)
+	for _, name := range names {
+		b, readErr := os.ReadFile(filepath.Join(r.o.Folder, name))
+		err = errors.Join(err, readErr)
+		all = append(all, string(b))
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return regexp.MustCompile(`"(at|sum|prev|actSum|trail)":"[^"]*",?`).ReplaceAllString(strings.Join(all, ""), "")
+}
+
+var (
+	ada = &identity.Principal{Subject: "p:1", Seat: "p:1/k:2", Name: "Ada", Via: "key"}
+	bob = &identity.Principal{Subject: "k:3", Seat: "k:3", Name: "ci", Via: "key"}
+)
+
+// TestTrail checks what a line has: who, through what, which item, what became of it, and arguments only if they
+// are wanted. Secrets are masked, line breaks stay within the line, and what is too long is left out.
+func TestTrail(t *testing.T) {
+	r := newRig(t, nil, Settings{Level: Names, Size: 1 << 20, Files: 4})
+	do := func(who *identity.Principal, tool, args string, outcome mcp.Outcome) {
+		if err := r.call(who, tool, args, outcome); err != nil {
+			t.Error(err)
+		}
+	}
+	do(ada, "star", `{"n":1}`, "ok")
+	do(nil, "s3cret\n\x07\"é", `{}`, event.Refused)
+	r.set.Level = Arguments
+	do(bob, "star", "{\n\"token\": \"s3cret\"}", "ok")
+	do(bob, strings.Repeat("x", 2000), `{"n":"`+strings.Repeat("y", mostArgs)+`"}`, "failed")
+	r.set.Level = Off
+	do(bob, "unseen", `{}`, "ok")
+	r.set.Level = Names
+	r.Deny("a wrong credential", "192.0.2.9", nil)
+	if err := r.flush(); err != nil {
+		t.Fatal(err)
+	}
+	r.Close()
+	want := `{"seq":1,"kind":"file","file":1,}
+{"seq":2,"who":"p:1","name":"Ada","seat":"p:1/k:2","via":"key","from":"192.0.2.7:4711","project":"default","server":"gh","method":"tools/call","item":"star","outcome":"ok","ms":1.5,}
+{"seq":3,"from":"192.0.2.7:4711","project":"default","server":"gh","method":"tools/call","item":"***\n\u0007\"é","outcome":"refused","ms":1.5,}
+{"seq":4,"who":"k:3","name":"ci","via":"key","from":"192.0.2.7:4711","project":"default","server":"gh","method":"tools/call","item":"star","args":{ "token": "******"},"outcome":"ok","ms":1.5,}
+{"seq":5,"who":"k:3","name":"ci","via":"key","from":"192.0.2.7:4711","project":"default","server":"gh","method":"tools/call","item":"` + strings.Repeat("x", 509) + `…","argsBytes":65544,"outcome":"failed","ms":1.5,}
+{"seq":6,"kind":"denied","from":"192.0.2.9","method":"a wrong credential",}
+{"seq":7,"kind":"end","why":"closed",}
+`
+	if got := r.lines(); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	for _, path := range []string{r.o.Folder, r.State().File} {
+		if fi, err := os.Stat(path); err != nil || fi.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s: %v, %v", path, fi, err)
+		}
+	}
+	if v := r.verify(); len(v.Chains) != 1 || v.Chains[0].Broken != "" || !v.Chains[0].Ended || v.Chains[0].Lines != 7 {
+		t.Errorf("%+v", v)
+	}
+}
+
+// TestNothingToRecord checks that no file is made without need, although people look.
+func TestNothingToRecord(t *testing.T) {
+	r := newRig(t, nil, Settings{Level: Names, Refuse: true, Size: 1 << 20, Files: 4})
+	r.verify()
+	if _, err := r.Read(t.Context(), Query{Most: 10}); err != nil {
+		t.Error(err)
+	}
+	r.Close()
+	if _, err := os.Stat(r.o.Folder); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("there is a folder: %v", err)
+	}
+}
+
+// TestUnwritable checks what becomes of requests whose lines can't be written: they're refused or go on, as
+// configured, the state says so, and afterwards the trail says how many there were. Nothing that was let through
+// before is missing.
+func TestUnwritable(t *testing.T) {
+	for _, refuse := range []bool{true, false} {
+		t.Run(fmt.Sprint("refuse ", refuse), func(t *testing.T) {
+			r := newRig(t, nil, Settings{Level: Names, Refuse: refuse, Size: 1 << 20, Files: 4})
+			if err := r.call(ada, "one", `{}`, "ok"); err != nil {
+				t.Fatal(err)
+			}
+			full := errors.New("no space left")
+			r.fail.Store(&full)
+			if err := r.call(ada, "two", `{}`, "ok"); err != nil {
+				t.Fatal(err) // nobody knows yet
+			}
+			if err := r.flush(); err == nil {
+				t.Fatal("it was written")
+			}
+			if got := r.call(ada, "three", `{}`, "ok"); (got != nil) != refuse || r.State().Problem == nil {
+				t.Errorf("%v, %+v", got, r.State())
+			}
+			r.fail.Store(nil)
+			if err := r.flush(); err != nil {
+				t.Fatal(err)
+			}
+			if err := r.call(ada, "four", `{}`, "ok"); err != nil || r.State().Problem != nil {
+				t.Errorf("%v, %+v", err, r.State())
+			}
+			r.Close()
+			got := regexp.MustCompile(`"item":"\w+"|"refused":\d`).FindAllString(r.lines(), -1)
+			want := map[bool][]string{true: {`"item":"one"`, `"item":"two"`, `"refused":1`, `"item":"four"`}, false: {`"item":"one"`, `"item":"two"`, `"item":"three"`, `"item":"four"`}}[refuse]
+			if !slices.Equal(got, want) {
+				t.Errorf("%q, want %q", got, want)
+			}
+			if v := r.verify(); v.Chains[0].Broken != "" {
+				t.Errorf("%+v", v)
+			}
+		})
+	}
+}
+
+// TestNoFolder checks that not even the first request gets through if there can be no file.
+func TestNoFolder(t *testing.T) {
+	r := newRig(t, nil, Settings{Level: Names, Refuse: true, Size: 1 << 20, Files: 4})
+	if err := os.WriteFile(r.o.Folder, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.call(ada, "one", `{}`, "ok"); err == nil || r.State().Problem == nil {
+		t.Errorf("%v, %+v", err, r.State())
+	}
+	if err := os.Remove(r.o.Folder); err != nil {
+		t.Fatal(err)
+	}
+	_ = r.flush()
+	if err := r.call(ada, "two", `{}`, "ok"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestBound checks that lines that can't be written fill only so much memory.
+func TestBound(t *testing.T) {
+	for _, refuse := range []bool{true, false} {
+		r := newRig(t, nil, Settings{Level: Names, Refuse: refuse, Size: 1 << 30, Files: 4})
+		if err := r.call(ada, "one", `{}`, "ok"); err != nil {
+			t.Fatal(err)
+		}
+		full := errors.New("no space left")
+		r.fail.Store(&full)
+		refused := 0
+		for range 3 * mostWaiting {
+			if r.call(ada, "two", `{}`, "ok") != nil {
+				refused++
+			}
+		}
+		r.mu.Lock()
+		n := len(r.waiting)
+		r.mu.Unlock()
+		if n > mostWaiting || refuse != (refused > 0) {
+			t.Errorf("refuse %t: %d wait, %d were refused", refuse, n, refused)
+		}
+		r.fail.Store(nil)
+		if err := errors.Join(r.flush(), r.flush()); err != nil || refuse != (r.State().Refused > 0) || refuse == (r.State().Lost > 0) {
+			t.Errorf("refuse %t: %v, %+v", refuse, err, r.State())
+		}
+		if err := r.call(ada, "three", `{}`, "ok"); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestFiles checks that files have successors and that the oldest go, those of former processes too, and that
+// nothing is lost if somebody moves the file away.
+func TestFiles(t *testing.T) {
+	r := newRig(t, nil, Settings{Level: Names, Size: 600, Files: 3})
+	for range 2 {
+		for i := range 9 {
+			_ = r.call(ada, fmt.Sprint("t", i), `{}`, "ok")
+			if err := r.flush(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.again()
+	}
+	names, _ := filesOf(r.o.Folder)
+	if v := r.verify(); len(names) != 3 || len(v.Chains) != 1 || v.Chains[0].Broken != "" {
+		t.Errorf("%q, %+v", names, v)
+	}
+	r.set.Size = 1 << 20
+	_ = r.call(ada, "before", `{}`, "ok")
+	if err := r.flush(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(r.State().File, r.State().File+".old"); err != nil {
+		t.Fatal(err)
+	}
+	_ = r.call(ada, "after", `{}`, "ok")
+	if err := r.flush(); err != nil || !strings.Contains(r.lines(), `"after"`) {
+		t.Errorf("%v, %s", err, r.lines())
+	}
+}
+
+func (r *rig) verify() Verified {
+	r.t.Helper()
+	v, err := r.Verify(r.t.Context())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return v
+}
+
+// TestDenied checks that strangers can't fill the trail.
+func TestDenied(t *testing.T) {
+	r := newRig(t, nil, Settings{Level: Names, Size: 1 << 20, Files: 3})
+	for range 10_000 {
+		r.Deny("a wrong credential", "192.0.2.9", nil)
+	}
+	r.Close()
+	if got := r.lines(); strings.Count(got, `"kind":"denied"`) != mostDenied || !strings.Contains(got, fmt.Sprintf(`"denied":%d`, 10_000-mostDenied)) {
+		t.Error(got)
+	}
+}
+
+// TestRead checks who sees what of acts and calls.
+func TestRead(t *testing.T) {
+	s := newStore(t, filepath.Join(t.TempDir(), "db"), "")
+	r := newRig(t, s, Settings{Level: Names, Size: 1 << 20, Files: 3})
+	if err := set(t, s, "one"); err != nil {
+		t.Fatal(err)
+	}
+	_ = r.call(ada, "star", `{}`, "ok")
+	_ = r.call(bob, "fork", `{}`, "refused")
+	r.Deny("a wrong credential", "192.0.2.9", nil)
+	for name, c := range map[string]struct {
+		q    Query
+		want string
+	}{
+		"all":         {Query{}, "denied, fork, star, began trail, set secret"},
+		"newest":      {Query{Most: 2}, "denied, fork"},
+		"a subject":   {Query{Who: "k:3"}, "fork"},
+		"a seat":      {Query{Who: "p:1/k:2"}, "star"},
+		"a name":      {Query{Who: "ADA"}, "star"},
+		"an actor":    {Query{Who: "local"}, "set secret"},
+		"a named one": {Query{Who: "Me", Name: func(s string) string { return strings.Replace(s, "local", "me", 1) }}, "set secret"},
+		"a method":    {Query{What: "Tools/Call"}, "fork, star"},
+		"an item":     {Query{What: "gh/star"}, "star"},
+		"an outcome":  {Query{What: "refused"}, "fork"},
+		"an act":      {Query{What: "set secret:shop"}, "set secret"},
+		"a project":   {Query{Project: "shop"}, "set secret"},
+		"none":        {Query{Project: "elsewhere"}, ""},
+		"later":       {Query{Since: time.Now().Add(time.Hour)}, ""},
+	} {
+		if c.q.Most == 0 {
+			c.q.Most = 100
+		}
+		list, err := r.Read(t.Context(), c.q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, e := range list {
+			switch {
+			case e.Act != nil:
+				kind, _, _ := strings.Cut(e.Act.Object, ":")
+				got = append(got, e.Act.Action+" "+kind)
+			case e.Line.Kind != "":
+				got = append(got, e.Line.Kind)
+			default:
+				got = append(got, e.Line.Item)
+			}
+		}
+		sortable := name == "all" || name == "newest" // several may have the same millisecond
+		if text := strings.Join(got, ", "); text != c.want && (!sortable || len(got) != strings.Count(c.want, ",")+1) {
+			t.Errorf("%s: %s, want %s", name, text, c.want)
+		}
+	}
+}
+
+func newStore(t *testing.T, where, schema string) *store.Store {
+	s, err := store.Open(t.Context(), store.Options{Database: where, Schema: schema})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func set(t *testing.T, s *store.Store, name string) error {
+	return s.Write(t.Context(), "local", func(x *store.Tx) error {
+		return x.SetSecret(store.Secret{Project: "shop", Name: name, Sealed: []byte("x")})
+	})
+}
+
+// TestTA56Lines changes the files of two processes, and rows of the acts, as somebody could who has the machine, and
+// checks that the first thing that isn't as it was written is named. A line that a killed process has left torn is
+// told apart.
+func TestTA56Lines(t *testing.T) {
+	type files = []string // their paths; those of the first process come first, and there are three
+	edit := func(path string, f func(lines []string) []string) {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := strings.Join(f(strings.SplitAfter(strings.TrimSuffix(string(b), "\n"), "\n")), "")
+		if text != "" && !strings.HasSuffix(text, "\n") && !strings.HasSuffix(text, "torn") {
+			text += "\n"
+		}
+		if err := os.WriteFile(path, []byte(strings.TrimSuffix(text, "torn")), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, c := range map[string]struct {
+		do   func(all files)
+		want string // "" if nothing is broken
+	}{
+		"nothing": {func(files) {}, ""},
+		"changed": {func(all files) {
+			edit(all[1], func(l []string) []string { l[2] = strings.Replace(l[2], `"gh"`, `"gx"`, 1); return l })
+		}, "line 3 of calls-1-2 was changed"},
+		"its sum, too": {func(all files) {
+			edit(all[1], func(l []string) []string {
+				body, _, _ := cut([]byte(strings.TrimSuffix(l[2], "\n")))
+				_, prev, _ := cut([]byte(strings.TrimSuffix(l[1], "\n")))
+				i := bytes.IndexByte(body, ',')
+				line, _ := chain(nil, 9, prev, bytes.Replace(body[i:], []byte(`"gh"`), []byte(`"gx"`), 1))
+				l[2] = string(line)
+				return l
+			})
+		}, "line 4 of calls-1-2 was changed, or replaced"},
+		"deleted":             {func(all files) { edit(all[1], func(l []string) []string { return slices.Delete(l, 2, 3) }) }, "line 3 of calls-1-2 has number 10 and comes after number 8, so lines were deleted"},
+		"moved":               {func(all files) { edit(all[1], func(l []string) []string { l[1], l[2] = l[2], l[1]; return l }) }, "line 2 of calls-1-2 has number 9 and comes after number 7, so lines were deleted"},
+		"twice":               {func(all files) { edit(all[1], func(l []string) []string { return slices.Insert(l, 2, l[1]) }) }, "line 3 of calls-1-2 has number 8 and comes after number 8, so lines were moved"},
+		"the first":           {func(all files) { edit(all[0], func(l []string) []string { return l[1:] }) }, "line 1 of calls-1-1 is not what it was"},
+		"a file within":       {func(all files) { _ = os.Remove(all[1]) }, "the file calls-1-2 was deleted"},
+		"the oldest file":     {func(all files) { _ = os.Remove(all[0]) }, "the file calls-1-1 was deleted"},
+		"the newest file":     {func(all files) { _ = os.Remove(all[2]) }, "the file calls-1-3 was deleted"},
+		"the end of a file":   {func(all files) { edit(all[1], func(l []string) []string { return l[:2] }) }, "calls-1-2 ends with line 8"},
+		"the end of the last": {func(all files) { edit(all[2], func(l []string) []string { return l[:2] }) }, "calls-1-3 ends with line"},
+		"torn within":         {func(all files) { edit(all[1], func(l []string) []string { return append(l[:4], l[4][:20]+"torn") }) }, "calls-1-2 ends with line"},
+		"no JSON":             {func(all files) { edit(all[1], func(l []string) []string { l[2] = "hello\n"; return l }) }, "line 3 of calls-1-2 was changed"},
+		// The process of the last file was killed: a cut there looks as if it had been killed earlier.
+		"torn at the end": {func(all files) {
+			edit(all[len(all)-1], func(l []string) []string { l[len(l)-1] = l[len(l)-1][:30] + "torn"; return l })
+		}, "torn"},
+		"the end after a crash": {func(all files) { edit(all[len(all)-1], func(l []string) []string { return l[:len(l)-1] }) }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStore(t, filepath.Join(t.TempDir(), "db"), "")
+			if err := set(t, s, "x"); err != nil { // otherwise there is no database, and so no act
+				t.Fatal(err)
+			}
+			r := newRig(t, s, Settings{Level: Names, Size: 500, Files: 9})
+			for file := range 3 { // each with a beginning, four calls and an end
+				for i := range 4 {
+					_ = r.call(ada, fmt.Sprint(file, i), `{}`, "ok")
+				}
+				if err := r.flush(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r.set.Size = 1 << 20
+			r.again()
+			for i := range 3 {
+				_ = r.call(bob, fmt.Sprint(i), `{}`, "ok")
+			}
+			if err := r.flush(); err != nil {
+				t.Fatal(err)
+			}
+			names, err := filesOf(r.o.Folder)
+			if err != nil || len(names) != 4 {
+				t.Fatal(names, err)
+			}
+			first, _, _ := parseName(names[0])
+			for i := range names {
+				names[i] = filepath.Join(r.o.Folder, names[i])
+			}
+			c.do(names)
+			v := r.verify()
+			broken := v.Acts.Broken
+			for _, x := range v.Chains {
+				broken += x.Broken
+				if x.Torn {
+					broken += "torn"
+				}
+			}
+			broken = regexp.MustCompile(`calls-`+first+`-00000(\d)\.jsonl`).ReplaceAllString(broken, "calls-1-$1")
+			if (c.want == "") != (broken == "") || !strings.HasPrefix(broken, c.want) {
+				t.Errorf("%q, want %q", broken, c.want)
+			}
+		})
+	}
+}
+
+// TestTA56Both checks that a trail knows of acts that were deleted at the end, in both databases, when their counter
+// was put back, too.
+func TestTA56Both(t *testing.T) {
+	dbtest.Both(t, func(t *testing.T, where, schema string) {
+		s := newStore(t, where, schema)
+		for i := range 5 {
+			if err := set(t, s, fmt.Sprint(i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r := newRig(t, s, Settings{Level: Names, Size: 1 << 20, Files: 9})
+		_ = r.call(ada, "star", `{}`, "ok")
+		if v := r.verify(); v.Acts.Broken != "" || v.Acts.Last != 6 || len(v.Elsewhere) != 0 {
+			t.Fatalf("%+v", v)
+		}
+		r.Close()
+		// A copy of the database from before. It has a shorter chain, which is whole.
+		other := newStore(t, filepath.Join(t.TempDir(), "db"), "")
+		for i := range 5 {
+			if err := set(t, other, fmt.Sprint(i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.o.Store = other
+		r.Trail = New(r.o)
+		if v := r.verify(); !strings.Contains(v.Acts.Broken, "knows of act 6, so acts were deleted at the end") {
+			t.Errorf("%+v", v)
+		}
+		// And acts that know of files, but in a folder without them.
+		r.Close()
+		r.o.Store, r.o.Folder = s, t.TempDir()
+		r.Trail = New(r.o)
+		if v := r.verify(); v.Acts.Broken != "" || len(v.Elsewhere) != 1 {
+			t.Errorf("%+v", v)
+		}
+	})
+}
