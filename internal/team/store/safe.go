@@ -59,7 +59,7 @@ func (s *Safe) open(ctx context.Context, now *Snapshot, owner, name string, seal
 
 // SetSecret seals and adds or replaces a secret of a project.
 func (s *Safe) SetSecret(ctx context.Context, actor, project, name string, value []byte) error {
-	return s.seal(ctx, actor, project, name, value, func(t *Tx, sealed []byte) error {
+	return s.seal(ctx, actor, plain{project, name, value}, func(t *Tx, sealed []byte) error {
 		return t.SetSecret(Secret{Project: project, Name: name, Sealed: sealed})
 	})
 }
@@ -77,7 +77,7 @@ func (s *Safe) OfHouse(ctx context.Context, name string) (value vault.Secret, ok
 
 // Begin seals and keeps a value of the house, unless there is one already.
 func (s *Safe) Begin(ctx context.Context, actor, name string, value []byte) error {
-	return s.seal(ctx, actor, ofHouse, name, value, func(t *Tx, sealed []byte) error {
+	return s.seal(ctx, actor, plain{ofHouse, name, value}, func(t *Tx, sealed []byte) error {
 		if have, err := t.House(name); err != nil || have != nil {
 			return err
 		}
@@ -88,7 +88,7 @@ func (s *Safe) Begin(ctx context.Context, actor, name string, value []byte) erro
 // Replace seals a value of the house and keeps it in the place of another one, which was read as sealed. If
 // that one is no longer there, nothing happens.
 func (s *Safe) Replace(ctx context.Context, actor, name string, was, value []byte) error {
-	return s.seal(ctx, actor, ofHouse, name, value, func(t *Tx, sealed []byte) error {
+	return s.seal(ctx, actor, plain{ofHouse, name, value}, func(t *Tx, sealed []byte) error {
 		if have, err := t.House(name); err != nil || !bytes.Equal(have, was) {
 			return err
 		}
@@ -105,7 +105,7 @@ const ofSignIn = "/sign-in"
 
 // Keep seals a value for a row, and keeps it in a transaction.
 func (s *Safe) Keep(ctx context.Context, actor string, row Sealable, value []byte, keep func(t *Tx, sealed []byte) error) error {
-	return s.seal(ctx, actor, ofSignIn, row.sealedFor(), value, keep)
+	return s.seal(ctx, actor, plain{ofSignIn, row.sealedFor(), value}, keep)
 }
 
 // Reveal opens what Keep has sealed for a row of the snapshot.
@@ -113,14 +113,20 @@ func (s *Safe) Reveal(ctx context.Context, row Sealable, sealed []byte) (vault.S
 	return s.open(ctx, s.store.Snapshot(), ofSignIn, row.sealedFor(), sealed)
 }
 
+// plain is a value before it is sealed for an owner and a name.
+type plain struct {
+	owner, name string
+	value       []byte
+}
+
 // seal seals a value and keeps it in a transaction that also finds, or notes, which key has sealed it.
-func (s *Safe) seal(ctx context.Context, actor, owner, name string, value []byte, keep func(t *Tx, sealed []byte) error) error {
+func (s *Safe) seal(ctx context.Context, actor string, x plain, keep func(t *Tx, sealed []byte) error) error {
 	inForce := s.store.Snapshot().House(fingerprint)
 	for range 10 { // each round, another process has rotated the key
 		if err := s.vault.Use(ctx, inForce); err != nil {
 			return err
 		}
-		sealed, err := s.vault.Seal(ctx, owner, name, value)
+		sealed, err := s.vault.Seal(ctx, x.owner, x.name, x.value)
 		if err != nil {
 			return err
 		}

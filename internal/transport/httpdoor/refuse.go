@@ -102,17 +102,26 @@ func SetRetryAfter(w http.ResponseWriter, d time.Duration) {
 	}
 }
 
-// RefuseForNow refuses a request. The client may send the request again when the duration after has
-// passed. why becomes the message of the error, and cause becomes its cause.
-func RefuseForNow(w http.ResponseWriter, status int, id jsonrpc.ID, cause, why string, after time.Duration) {
-	SetRetryAfter(w, after)
-	Refuse(w, status, id, mcp.Wire(&mcp.Error{
-		Message:    why,
+// NotNow is why a request is refused that the client may send again later.
+type NotNow struct {
+	Status     int
+	Cause, Why string // the cause and the message of the error
+	After      time.Duration
+}
+
+// Stopping refuses requests while Dragoman stops. Another process may take them.
+var Stopping = NotNow{http.StatusServiceUnavailable, "shutdown", "Dragoman is stopping", 5 * time.Second}
+
+// RefuseForNow refuses a request for some time.
+func RefuseForNow(w http.ResponseWriter, id jsonrpc.ID, x NotNow) {
+	SetRetryAfter(w, x.After)
+	Refuse(w, x.Status, id, mcp.Wire(&mcp.Error{
+		Message:    x.Why,
 		Origin:     mcp.FromGateway,
-		Cause:      cause,
+		Cause:      x.Cause,
 		Outcome:    mcp.NotSent,
 		Retryable:  true,
-		RetryAfter: after,
+		RetryAfter: x.After,
 	}))
 }
 

@@ -183,7 +183,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, principal *ident
 	if allow := s.opts.AllowStream; allow != nil {
 		after, ok := allow(r.Context(), who)
 		if !ok {
-			s.limited(w, http.StatusTooManyRequests, "", "rate_limited", "too many streams are opening at the same time; try again", max(after, time.Second))
+			s.limited(w, "", httpdoor.NotNow{Status: http.StatusTooManyRequests, Cause: "rate_limited", Why: "too many streams are opening at the same time; try again", After: max(after, time.Second)})
 			return
 		}
 		if after > 0 {
@@ -192,7 +192,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, principal *ident
 	}
 	l := newLink(s, principal.SeatKey(), who.Party())
 	if !s.add(l) {
-		s.limited(w, http.StatusServiceUnavailable, "", "overload", "too many streams are open; try again later", time.Minute)
+		s.limited(w, "", httpdoor.NotNow{Status: http.StatusServiceUnavailable, Cause: "overload", Why: "too many streams are open; try again later", After: time.Minute})
 		return
 	}
 	defer s.served.Done()
@@ -278,7 +278,7 @@ func (s *Server) message(w http.ResponseWriter, r *http.Request, who *identity.P
 	} else {
 		var room bool
 		if running, room = l.begin(in, held); !room {
-			s.limited(w, http.StatusServiceUnavailable, m.ID, "overload", "too many requests of this client are running; wait until one ends", time.Second)
+			s.limited(w, m.ID, httpdoor.NotNow{Status: http.StatusServiceUnavailable, Cause: "overload", Why: "too many requests of this client are running; wait until one ends", After: time.Second})
 			return
 		}
 	}
@@ -332,9 +332,9 @@ func (s *Server) refuse(w http.ResponseWriter, status int, id jsonrpc.ID, code i
 	httpdoor.Refuse(w, status, id, &jsonrpc.Error{Code: code, Message: why})
 }
 
-func (s *Server) limited(w http.ResponseWriter, status int, id jsonrpc.ID, cause, why string, after time.Duration) {
+func (s *Server) limited(w http.ResponseWriter, id jsonrpc.ID, x httpdoor.NotNow) {
 	s.counts.limited.Add(1)
-	httpdoor.RefuseForNow(w, status, id, cause, why, after)
+	httpdoor.RefuseForNow(w, id, x)
 }
 
 func (s *Server) panicked(p any) {

@@ -112,7 +112,7 @@ func (s *Server) runBatch(w http.ResponseWriter, r *http.Request, ses *session, 
 		return
 	}
 	if !s.flights.add(&all.flight) {
-		s.limited(w, http.StatusServiceUnavailable, "null", "shutdown", "Dragoman is stopping", 5*time.Second)
+		s.limited(w, "null", httpdoor.Stopping)
 		return
 	}
 	defer all.remove()

@@ -3,10 +3,10 @@ package streamhttp
 import (
 	"errors"
 	"net/http"
-	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
+	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
 
 // forward passes a request on if err is a *transport.Elsewhere. It returns false if it is not, or if
@@ -18,7 +18,7 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request, body []byte, er
 	}
 	var f flight
 	if !s.flights.add(&f) {
-		s.limited(w, http.StatusServiceUnavailable, "", "shutdown", "Dragoman is stopping", 5*time.Second)
+		s.limited(w, "", httpdoor.Stopping)
 		return true
 	}
 	defer f.remove()

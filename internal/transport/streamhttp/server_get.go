@@ -2,7 +2,6 @@ package streamhttp
 
 import (
 	"net/http"
-	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
@@ -37,7 +36,7 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, who *identity.Princ
 	attach := s.attachment(w, r, ses)
 	f := &flight{seat: ses.seat}
 	if attach != nil && (s.draining.Load() || !s.flights.add(f)) {
-		s.limited(w, http.StatusServiceUnavailable, "", "shutdown", "Dragoman is stopping", 5*time.Second)
+		s.limited(w, "", httpdoor.Stopping)
 		attach = nil
 	}
 	if attach == nil {

@@ -116,13 +116,13 @@ func (s *Server) initialize(w http.ResponseWriter, r *http.Request, who *identit
 // false, admit has refused the request.
 func (s *Server) admit(w http.ResponseWriter, r *http.Request, id jsonrpc.ID, who transport.Newcomer) (party string, ok bool) {
 	if s.draining.Load() {
-		s.limited(w, http.StatusServiceUnavailable, id, "shutdown", "Dragoman is stopping", 5*time.Second)
+		s.limited(w, id, httpdoor.Stopping)
 		return "", false
 	}
 	if allow := s.opts.AllowInitialize; allow != nil {
 		after, ok := allow(r.Context(), who)
 		if !ok {
-			s.limited(w, http.StatusTooManyRequests, id, "rate_limited", "too many sessions are opening at the same time; try again", max(after, time.Second))
+			s.limited(w, id, httpdoor.NotNow{Status: http.StatusTooManyRequests, Cause: "rate_limited", Why: "too many sessions are opening at the same time; try again", After: max(after, time.Second)})
 			return "", false
 		}
 		if after > 0 {
@@ -131,7 +131,7 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, id jsonrpc.ID, wh
 	}
 	party = who.Party()
 	if !s.reserve(party) {
-		s.limited(w, http.StatusServiceUnavailable, id, "overload", "too many sessions are open; try again later", time.Minute)
+		s.limited(w, id, httpdoor.NotNow{Status: http.StatusServiceUnavailable, Cause: "overload", Why: "too many sessions are open; try again later", After: time.Minute})
 		return "", false
 	}
 	return party, true
@@ -226,7 +226,7 @@ func (s *Server) adopt(w http.ResponseWriter, r *http.Request, who *identity.Pri
 }
 
 // limited refuses a request that the client may send again later.
-func (s *Server) limited(w http.ResponseWriter, status int, id jsonrpc.ID, cause, why string, after time.Duration) {
+func (s *Server) limited(w http.ResponseWriter, id jsonrpc.ID, x httpdoor.NotNow) {
 	s.counts.limited.Add(1)
-	httpdoor.RefuseForNow(w, status, id, cause, why, after)
+	httpdoor.RefuseForNow(w, id, x)
 }

@@ -77,7 +77,7 @@ func (s *Server) serve(ctx context.Context, res *response, in transport.Incoming
 		if res.modern {
 			res.conv.Close(errClosed)
 		}
-		s.limited(res.w, http.StatusServiceUnavailable, res.id, "shutdown", "Dragoman is stopping", 5*time.Second)
+		s.limited(res.w, res.id, httpdoor.Stopping)
 		return
 	}
 	defer res.remove()

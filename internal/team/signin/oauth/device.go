@@ -101,7 +101,7 @@ func (e *Endpoint) AwaitDevice(ctx context.Context, dev Device, resource string,
 		if err := work.Sleep(ctx, pause); err != nil {
 			return Token{}, err
 		}
-		t, err := e.token(ctx, grantDevice, resource, nil, scopes, url.Values{"device_code": {dev.Code.Reveal()}})
+		t, err := e.token(ctx, grantDevice, scopes, formOf(resource, nil, "device_code", dev.Code.Reveal()))
 		switch {
 		case err == nil:
 			return t, nil

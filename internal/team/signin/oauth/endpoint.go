@@ -31,15 +31,13 @@ const (
 
 // Code redeems a code. r is the request that it came of.
 func (e *Endpoint) Code(ctx context.Context, code secret.Text, r Request) (Token, error) {
-	return e.token(ctx, grantCode, r.Resource, nil, r.Scopes, url.Values{
-		"code": {code.Reveal()}, "redirect_uri": {r.Redirect}, "code_verifier": {r.Verifier.Reveal()},
-	})
+	return e.token(ctx, grantCode, r.Scopes, formOf(r.Resource, nil, "code", code.Reveal(), "redirect_uri", r.Redirect, "code_verifier", r.Verifier.Reveal()))
 }
 
 // Refresh asks for a new token. Scopes are those that were granted, or nil. If the answer has no new
 // refresh token, Refresh of the result is the old one.
 func (e *Endpoint) Refresh(ctx context.Context, refresh secret.Text, resource string, scopes []string) (Token, error) {
-	t, err := e.token(ctx, grantRefresh, resource, scopes, scopes, url.Values{"refresh_token": {refresh.Reveal()}})
+	t, err := e.token(ctx, grantRefresh, scopes, formOf(resource, scopes, "refresh_token", refresh.Reveal()))
 	if err == nil && t.Refresh.Reveal() == "" {
 		t.Refresh = refresh // RFC 6749 §6
 	}
@@ -48,13 +46,13 @@ func (e *Endpoint) Refresh(ctx context.Context, refresh secret.Text, resource st
 
 // ClientCredentials asks for a token for the client itself (RFC 6749 §4.4).
 func (e *Endpoint) ClientCredentials(ctx context.Context, resource string, scopes []string) (Token, error) {
-	return e.token(ctx, grantCredentials, resource, scopes, scopes, url.Values{})
+	return e.token(ctx, grantCredentials, scopes, formOf(resource, scopes))
 }
 
 // Assertion asks for a token with an assertion as the grant (RFC 7523 §2.1): that of a workload's platform,
 // or what an exchange gave.
 func (e *Endpoint) Assertion(ctx context.Context, assertion secret.Text, resource string, scopes []string) (Token, error) {
-	return e.token(ctx, grantAssertion, resource, scopes, scopes, url.Values{"assertion": {assertion.Reveal()}})
+	return e.token(ctx, grantAssertion, scopes, formOf(resource, scopes, "assertion", assertion.Reveal()))
 }
 
 // Exchange is a token exchange (RFC 8693 §2.1).
@@ -77,23 +75,30 @@ const (
 // Exchange exchanges a token for another. If one of a certain type was requested, no other is accepted: an
 // access token must not be sent to another issuer as if it were an ID-JAG.
 func (e *Endpoint) Exchange(ctx context.Context, x Exchange) (Token, error) {
-	form := url.Values{"subject_token": {x.Subject.Reveal()}, "subject_token_type": {x.SubjectType}}
-	optional(form, "requested_token_type", x.Requested)
-	optional(form, "audience", x.Audience)
-	t, err := e.token(ctx, grantExchange, x.Resource, x.Scopes, x.Scopes, form)
+	form := formOf(x.Resource, x.Scopes, "subject_token", x.Subject.Reveal(), "subject_token_type", x.SubjectType, "requested_token_type", x.Requested, "audience", x.Audience)
+	t, err := e.token(ctx, grantExchange, x.Scopes, form)
 	if err == nil && x.Requested != "" && t.Issued != x.Requested {
 		return Token{}, fault(AnswerInvalid, e.Issuer.Token, "%s gave a token of another type than we asked for", show(e.Issuer.Issuer))
 	}
 	return t, err
 }
 
-// token asks the token endpoint. asked has the scopes that the request goes back to, and sent those that go
-// into it: none for a code, whose scopes are settled.
-func (e *Endpoint) token(ctx context.Context, grant, resource string, sent, asked []string, form url.Values) (Token, error) {
-	form.Set("grant_type", grant)
+// formOf returns the form of a token request, of names and values. Empty values are left out, and so are scopes for a code,
+// whose scopes are settled.
+func formOf(resource string, scopes []string, pairs ...string) url.Values {
+	form := url.Values{}
 	// AU §Resource Parameter Implementation: at authorize and at token, and a refresh is a token request.
 	optional(form, "resource", resource)
-	optional(form, "scope", strings.Join(sent, " "))
+	optional(form, "scope", strings.Join(scopes, " "))
+	for i := 0; i < len(pairs); i += 2 {
+		optional(form, pairs[i], pairs[i+1])
+	}
+	return form
+}
+
+// token asks the token endpoint. asked has the scopes that the request goes back to.
+func (e *Endpoint) token(ctx context.Context, grant string, asked []string, form url.Values) (Token, error) {
+	form.Set("grant_type", grant)
 	a, err := e.send(ctx, e.Issuer.Token, form)
 	if err != nil {
 		return Token{}, err
