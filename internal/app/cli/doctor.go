@@ -36,12 +36,9 @@ type doctorCommand struct {
 	listen, output      string
 }
 
-func newDoctorCommand(w *world) *cobra.Command {
-	c := &doctorCommand{world: w}
-	cmd := &cobra.Command{
-		Use:   "doctor [flags] (--client | URL | NAME | -- COMMAND [ARG]...)",
-		Short: "Diagnose a server or a client",
-		Long: `Connect to a server in every way that clients do, each time over a new
+// The help of the command.
+const (
+	doctorLong = `Connect to a server in every way that clients do, each time over a new
 connection, and report its problems. Doctor checks:
 
 - which revisions the server speaks, and how it refuses all others
@@ -71,8 +68,9 @@ wrong; with --all, also the checks that no message triggered, as "not seen".
 The exit code is 0 if no finding has the level error, else 1; 2 after a usage
 error, and 3 if the server can't be reached. With --client, the findings about
 the client count. With --client --stdio, it's always 0, like that of a server
-that ends normally.`,
-		Example: `  # Diagnose a server that Dragoman starts.
+that ends normally.`
+
+	doctorExample = `  # Diagnose a server that Dragoman starts.
   dragoman doctor -- npx -y @modelcontextprotocol/server-memory
 
   # Diagnose a server on the network, and a configured server.
@@ -92,7 +90,16 @@ that ends normally.`,
   dragoman doctor --client
 
   # Explain the code of a finding.
-  dragoman doctor --explain DRG-STDOUT-NOISE`,
+  dragoman doctor --explain DRG-STDOUT-NOISE`
+)
+
+func newDoctorCommand(w *world) *cobra.Command {
+	c := &doctorCommand{world: w}
+	cmd := &cobra.Command{
+		Use:               "doctor [flags] (--client | URL | NAME | -- COMMAND [ARG]...)",
+		Short:             "Diagnose a server or a client",
+		Long:              doctorLong,
+		Example:           doctorExample,
 		RunE:              c.run,
 		ValidArgsFunction: c.env.completeTarget(&c.file),
 	}

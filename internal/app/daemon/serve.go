@@ -175,22 +175,28 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 	defer d.close()
 	d.homes.applyFile(o.Config)
 	d.homes.Use(ctx)
+	return d.serve(ctx, e, address, reload)
+}
+
+// serve runs what belongs to a serve besides its endpoints, and listens until ctx ends. A signal to reload the configuration
+// comes from reload.
+func (d *daemon) serve(ctx context.Context, e *entry, address string, reload <-chan os.Signal) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer cancel()
 	running.Go(func() { e.keepUses(ctx) })
-	running.Go(func() { e.follow(ctx, o.store, d.homes.InFile, d.runtime.Endpoints().EndSeat, d.runtime.Regraded) })
-	if o.cert != nil {
-		running.Go(func() { followCertificate(ctx, o.cert, o.Config.TLS, plain) })
+	running.Go(func() { e.follow(ctx, d.opts.store, d.homes.InFile, d.runtime.Endpoints().EndSeat, d.runtime.Regraded) })
+	if d.opts.cert != nil {
+		running.Go(func() { followCertificate(ctx, d.opts.cert, d.opts.Config.TLS, d.log) })
 	}
 	running.Go(func() { d.homes.follow(ctx) })
-	running.Go(func() { d.signIns.follow(ctx, d.runtime, plain) })
-	if o.ConfigPath != "" {
+	running.Go(func() { d.signIns.follow(ctx, d.runtime, d.log) })
+	if d.opts.ConfigPath != "" {
 		running.Go(func() { d.watch(ctx, reload) })
 	}
-	if o.Dump != nil {
+	if d.opts.Dump != nil {
 		asked := make(chan os.Signal, 1)
 		notifyDump(asked)
 		defer signal.Stop(asked)
@@ -198,14 +204,14 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 	}
 	forget := func() {}
 	defer func() { forget() }()
-	if o.Stdio {
+	if d.opts.Stdio {
 		running.Go(func() {
 			defer cancel()
 			d.servePipe(ctx)
 		})
 	}
 	return listen(ctx, listenOptions{
-		address: address, cert: o.cert, handler: d.handler(), endpoints: d.runtime.Endpoints(), log: o.Log, drain: d.drain, limit: o.Drain, both: d.admin.Access().UseName,
+		address: address, cert: d.opts.cert, handler: d.handler(), endpoints: d.runtime.Endpoints(), log: e.log, drain: d.drain, limit: d.opts.Drain, both: d.admin.Access().UseName,
 		ready: func(base string) { forget = d.listening(ctx, base, &running) },
 	})
 }
@@ -357,15 +363,7 @@ func newDaemon(o ServeOptions, e *entry, local bool) *daemon {
 	d.opts.Log = o.Log
 	d.traces = startTraces(o.Config.Traces, o.Env, o.Version, d.log, d.clean)
 	d.budget = transport.NewBudget(inFlight(o.Config))
-	hosts, origins := slices.Concat(o.Config.Hosts, o.Hosts), slices.Clone(o.Config.Origins)
-	if host, origin := o.Config.PublicHost(); host != "" {
-		hosts, origins = append(hosts, host), append(origins, origin)
-	}
-	if host, origin := ownHost(cmp.Or(o.Listen, o.Config.Listen)); host != "" {
-		hosts, origins = append(hosts, host), append(origins, origin)
-	}
-	d.guard = httpdoor.NewGuard(hosts, origins, nil)
-	d.guard.LogTo(o.Log)
+	d.guard = newGuard(&o)
 	d.guard.Public(func(r *http.Request) bool { return d.resources.IsDocument(r.URL.Path) || d.isShared(r) })
 	d.recorded = calls.New(calls.Options{Record: o.Config.Record.On(local)})
 	kept := d.recorded
@@ -392,21 +390,42 @@ func newDaemon(o ServeOptions, e *entry, local bool) *daemon {
 		Off: consoleOff(&o, local), Access: d.admin.Access(), Source: d.admin, Add: d.admin, Config: d.project.Current, Clients: d.project.ClientReports, Operate: d.project.Operate, Events: d.events, DemoClients: o.DemoClients, Log: o.Log,
 		Program: o.Program, Path: o.Path, Machine: clientfile.Machine{OS: goruntime.GOOS, Env: o.Env},
 	})
-	d.admin.Access().VisitorsFrom(e.gate.Visitor)
-	d.admin.Access().RolesFrom(e.gate.Roles)
-	d.admin.Access().LoginAt(e.login, o.Config.PublicURL)
-	if local {
-		e.gate.Own(d.admin.Access().Key())
-	}
-	if local && consoleOff(&o, local) == "" {
-		d.guard.Own(d.admin.Access().Name(), slices.Concat(admin.NamePaths, d.signIn.PagePaths(), d.connect.paths())...)
-		d.guard.Explain(d.console.ServeFormer)
-	}
+	d.connectAccess(e)
 	d.metrics.WatchBudget(d.budget)
 	d.metrics.WatchEndpoints(d.counts, d.guard)
 	d.metrics.WatchServers(d.statuses)
 	d.metrics.WatchTraces(d.traces)
 	return d
+}
+
+// newGuard returns the guard for the names that the configuration and the options give this serve.
+func newGuard(o *ServeOptions) *httpdoor.Guard {
+	hosts, origins := slices.Concat(o.Config.Hosts, o.Hosts), slices.Clone(o.Config.Origins)
+	if host, origin := o.Config.PublicHost(); host != "" {
+		hosts, origins = append(hosts, host), append(origins, origin)
+	}
+	if host, origin := ownHost(cmp.Or(o.Listen, o.Config.Listen)); host != "" {
+		hosts, origins = append(hosts, host), append(origins, origin)
+	}
+	g := httpdoor.NewGuard(hosts, origins, nil)
+	g.LogTo(o.Log)
+	return g
+}
+
+// connectAccess lets the console's visitors and the gate know of each other, and gives the console its own name on
+// loopback.
+func (d *daemon) connectAccess(e *entry) {
+	a := d.admin.Access()
+	a.VisitorsFrom(e.gate.Visitor)
+	a.RolesFrom(e.gate.Roles)
+	a.LoginAt(e.login, d.opts.Config.PublicURL)
+	if d.local {
+		e.gate.Own(a.Key())
+	}
+	if d.local && consoleOff(&d.opts, true) == "" {
+		d.guard.Own(a.Name(), slices.Concat(admin.NamePaths, d.signIn.PagePaths(), d.connect.paths())...)
+		d.guard.Explain(d.console.ServeFormer)
+	}
 }
 
 // stateOf returns what a store says of itself, or nil if there is no store.
