@@ -207,6 +207,12 @@ GET /secrets admin
 PUT /secrets/{name} admin
 DELETE /secrets/{name} admin
 POST /secrets/rotate-key admin
+GET /prompts viewer
+GET /prompts/{name} viewer
+POST /prompts operator
+POST /prompts/{name}/publish operator
+POST /prompts/{name}/activate operator
+POST /prompts/{name}/off operator
 GET /projects viewer
 GET /projects/{name} operator
 PUT /projects/{name} operator

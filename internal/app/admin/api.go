@@ -99,6 +99,7 @@ type API struct {
 	peopleAPI
 	grantAPI
 	secretAPI
+	promptAPI
 	projectAPI
 }
 
@@ -136,7 +137,7 @@ func New(o Options) *API {
 		draftAPI:   draftAPI{project: p, config: o.Config, env: o.Env, secrets: o.Secrets, reload: o.Reload, log: o.Log},
 	}
 	h := house{project: p, access: o.Access, desk: o.Desk, roster: o.Roster, safe: o.Safe}
-	a.keyAPI, a.peopleAPI, a.secretAPI = keyAPI{h}, peopleAPI{h, linkBase(&o)}, secretAPI{h}
+	a.keyAPI, a.peopleAPI, a.secretAPI, a.promptAPI = keyAPI{h}, peopleAPI{h, linkBase(&o)}, secretAPI{h}, promptAPI{h}
 	a.grantAPI = grantAPI{h, o.Ledger}
 	a.projectAPI = projectAPI{house: h, door: &a.door, homes: o.Homes, inUse: a.inUse, file: o.Config}
 	a.door.names = a.projectNames

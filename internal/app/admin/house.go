@@ -28,7 +28,7 @@ func (h *house) closed() *Problem {
 	if h.desk != nil && h.roster != nil && h.safe != nil {
 		return nil
 	}
-	return conflict("no-store", "Nothing is stored here", "This Dragoman has no place to keep keys, people and secrets.")
+	return conflict("no-store", "Nothing is stored here", "This Dragoman has no place to keep keys, people, secrets and prompts.")
 }
 
 // sender returns who sent a request. It returns a problem if there is no store.

@@ -182,6 +182,7 @@ func (r *rig) prepare() func(path, name string) string {
 	draft := r.draft("npx x")
 	r.tell(http.MethodPost, "/keys", `{"name":"ci"}`, http.StatusCreated, &NewAPIKey{})
 	r.tell(http.MethodPut, "/secrets/gh", `{"value":"x"}`, http.StatusOK, &KeptSecret{})
+	r.tell(http.MethodPost, "/prompts", `{"name":"old","text":"{{x}}","arguments":[{"name":"x","values":["y"]}]}`, http.StatusCreated, &KeptPrompt{})
 	r.tell(http.MethodPut, "/projects/old", `{"title":"Old"}`, http.StatusCreated, &KeptProject{})
 	return func(path, name string) string {
 		switch {

@@ -20,7 +20,7 @@ type route struct {
 	summary  string // a sentence without a full stop
 	query    []parameter
 	named    bool   // the element name of the path is the project; process is set too
-	house    bool   // the route is about the keys, people or secrets of a project, and an admin of default may use it in each
+	house    bool   // the route is about the keys, people, secrets or prompts of a project, and an admin of default may use it in each
 	anywhere bool   // the route is about all projects, and a role in one of them suffices; process is set too
 	process  bool   // the route is about the process or its configuration file, and not about a project
 	body     any    // a value that has the type of the JSON body; nil if the request has no body
@@ -100,7 +100,7 @@ func routes() []route {
 			summary: "A new link that opens the console once", answer: ConsoleLink{}, problems: []int{409}, serve: (*API).serveConsoleLink,
 		},
 	}
-	return slices.Concat(all, storyRoutes, serverRoutes, []route{settingsRoute, reloadRoute}, runRoutes, examRoutes, draftRoutes, keyRoutes, peopleRoutes, grantRoutes, secretRoutes, projectRoutes)
+	return slices.Concat(all, storyRoutes, serverRoutes, []route{settingsRoute, reloadRoute}, runRoutes, examRoutes, draftRoutes, keyRoutes, peopleRoutes, grantRoutes, secretRoutes, promptRoutes, projectRoutes)
 }
 
 var callParameters = []parameter{

@@ -83,17 +83,19 @@ func (p *Prompt) Check() error {
 		if err := a.check(); err != nil {
 			return err
 		}
-		switch {
-		case slices.Contains(declared, a.Name):
+		if slices.Contains(declared, a.Name) {
 			return wrong("declare it once", "the argument %s is declared twice", a.Name)
-		case !slices.Contains(used, a.Name):
-			return wrong("write {{"+a.Name+"}} in the text, or don't declare it", "the argument %s is declared, but the text doesn't have it", a.Name)
 		}
 		declared = append(declared, a.Name)
 	}
 	for _, name := range used {
 		if !slices.Contains(declared, name) {
 			return wrong("declare the argument, or remove it from the text", "the text has {{%s}}, and the argument %s isn't declared", name, name)
+		}
+	}
+	for _, name := range declared {
+		if !slices.Contains(used, name) {
+			return wrong("write {{"+name+"}} in the text, or don't declare it", "the argument %s is declared, but the text doesn't have it", name)
 		}
 	}
 	return nil
