@@ -160,7 +160,7 @@ func TestE11_BadAnswers(t *testing.T) {
 			if cause != "" && errorData(m, "cause") != cause {
 				t.Errorf("cause %s, want %s", errorData(m, "cause"), cause)
 			}
-			if took := time.Since(start); took > patience(5*time.Second) {
+			if took := time.Since(start); took > patience(10*time.Second) {
 				t.Errorf("took %v", took)
 			}
 			if strings.ContainsAny(a.body, "\x1b") || len(a.body) > 2<<10 {
@@ -194,7 +194,7 @@ func TestU13_EndlessLine(t *testing.T) {
 	if errorCode(m) != -32603 || errorData(m, "outcome") != "unknown" || errorData(m, "cause") != "too_large" {
 		t.Errorf("got %s", m.Raw)
 	}
-	await(t, "a good call works again", 10*time.Second, func() bool {
+	await(t, "a good call works again", 30*time.Second, func() bool {
 		return toolText(r.call("/mcp", "echo", `{"v":1}`).message(t)) == `{"v":1}`
 	})
 }
