@@ -112,7 +112,10 @@ func (s *soak) judge(took time.Duration, before map[string]int) {
 	if n := now["refresh_token"] - before["refresh_token"]; n < least || n > most {
 		s.Errorf("%d refreshes in %v, want %d to %d", n, took, least, most)
 	}
-	if now["authorize"] != 1 || now["register"] != 1 || now["authorization_code"] != 1 || now["401"] != before["401"] {
+	// If tokens were renewed because the server had refused them, each renewal would come after a 401. A call that a
+	// busy machine holds up for the last fifth of a life may get one, too.
+	late := now["401"] - before["401"]
+	if now["authorize"] != 1 || now["register"] != 1 || now["authorization_code"] != 1 || late > 0 && late >= now["refresh_token"]-before["refresh_token"] {
 		s.Errorf("the issuer counts %v, before the clients came %v", now, before)
 	}
 	if v := s.issuer.Violations(); len(v) > 0 {

@@ -3,6 +3,7 @@ package fake
 import (
 	"context"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -32,6 +33,7 @@ func TestClientSeesViolations(t *testing.T) {
 		"an undeclared list":      {"2025-06-18", legacyHello, []string{`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`}, `{"tools":[]}`, "listChanged"},
 		"a resource unasked":      {"2025-06-18", legacyHello, []string{`{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"x"}}`}, `{"tools":[]}`, "subscribed"},
 		"a later question":        {"2025-06-18", legacyHello, []string{`{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"mode":"url","url":"x","message":"y"}}`}, `{"tools":[]}`, "mode is url"},
+		"too many notices":        {"2025-06-18", legacyHello, slices.Repeat([]string{`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}`}, maxNotices+1), `{"tools":[]}`, "more than 10000 notifications"},
 		"a batch":                 {"2025-06-18", legacyHello, []string{`[{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}]`}, `{"tools":[]}`, "batch"},
 		"no JSON":                 {"2025-06-18", legacyHello, []string{`hello`}, `{"tools":[]}`, "not a message"},
 		"a tool without a schema": {"2025-06-18", legacyHello, nil, `{"tools":[{"name":"x"}]}`, "inputSchema"},
