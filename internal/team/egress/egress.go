@@ -171,6 +171,32 @@ func (c *Caller) Do(ctx context.Context, req *http.Request) (*Answer, error) {
 	}
 }
 
+// MayOpen returns an *Error if a page must not be opened in somebody's browser, by the rules for requests of ours: a page
+// nearer than what names it could be a device in the person's network. Browsers look names up by themselves, and may know
+// more of them than we do, so a name that we can't find may be opened.
+func (c *Caller) MayOpen(ctx context.Context, page string) error {
+	u, err := url.Parse(page)
+	if err != nil {
+		u = &url.URL{}
+	}
+	t := &trip{Caller: c, url: u}
+	if err := t.check(); err != nil {
+		return err
+	}
+	ctx, stop := context.WithTimeout(ctx, c.b.Time)
+	defer stop()
+	all, err := t.addresses(ctx)
+	if err != nil {
+		return nil
+	}
+	for _, a := range all {
+		if _, err := t.judge(a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Near returns how near the server at a URL is, which somebody has configured. If its name has several
 // addresses, the farthest counts: the owner of a name chooses its addresses, and must not gain by it.
 // For the same reason a server with https has to prove by its certificate that it is at a near address;

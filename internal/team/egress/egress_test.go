@@ -179,6 +179,10 @@ func TestTA26_NothingNearerThanTheServerIsAsked(t *testing.T) {
 			if got == yes && string(a.Body) != "here" {
 				t.Errorf("%s: %q", c.url, a.Body)
 			}
+			var page *Error
+			if err := w.client().From(Nearness(near), Bounds{}).MayOpen(t.Context(), c.url); errors.As(err, &page) != (want != yes && want != Unreachable) || page != nil && page.Reason != want || w.dials() != "" {
+				t.Errorf("a page at %s, named by a %s server: %v", c.url, Nearness(near), err)
+			}
 		}
 	}
 }

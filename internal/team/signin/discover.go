@@ -15,7 +15,7 @@ import (
 )
 
 // reach sends requests that may go as near as a server lies. s is the server, or nil if this process doesn't know it.
-func (d *Desk) reach(near egress.Nearness, s *Server) oauth.Doer {
+func (d *Desk) reach(near egress.Nearness, s *Server) *egress.Caller {
 	c := d.o.Egress
 	if s != nil {
 		c = c.Trusting(s.settings.cas())
@@ -55,6 +55,9 @@ func (s *Server) discover(ctx context.Context, c oauth.Challenge) (f found, err 
 		f.issuer, err = oauth.Configured(s.settings.Issuer, s.settings.AuthorizationURL, s.settings.TokenURL)
 	} else {
 		f.resource, f.issuer, err = s.published(ctx, d, c)
+		if err == nil && f.issuer.Authorize != "" {
+			err = d.MayOpen(ctx, f.issuer.Authorize)
+		}
 	}
 	if err != nil {
 		return f, err
