@@ -91,6 +91,21 @@ func (c *compiler) readAccess(o *object, s *Snapshot) {
 	o.done()
 }
 
+// judgePublicURL warns of a public URL with which people can't do what the rest of the configuration lets them do.
+func (c *compiler) judgePublicURL(o *object, s *Snapshot) {
+	u, err := url.Parse(s.PublicURL)
+	if s.PublicURL == "" || err != nil {
+		return
+	}
+	n := o.get("publicURL")
+	if u.Scheme == "http" && !transport.IsLoopback(u.Hostname()) && !s.openToAll() && !s.AllowUnauthenticatedNetworkAccess {
+		c.warning(n, o.at("publicURL"), "is not https, so everybody on the way could read the keys of clients, and people can't use the console there", "let the proxy speak TLS, and write https")
+	}
+	if u.Scheme == "https" && u.Path != "" && s.Access.Own.On {
+		c.warning(n, o.at("publicURL"), "has a path, so nobody can agree to a sign-in: below a path, the console has no place, and people no session", "give Dragoman a host name of its own at the proxy")
+	}
+}
+
 // readProxies reads whose X-Forwarded-For counts.
 func (c *compiler) readProxies(o *object) (all []netip.Prefix) {
 	o.list("trustedProxies", false, func(n *node, path string, e expansion) {

@@ -186,6 +186,7 @@ func (c *compiler) readOurs(o *object, s *Snapshot) {
 		s.PublicURL = strings.TrimRight(s.PublicURL, "/")
 	}
 	c.readAccess(o.object("access"), s)
+	c.judgePublicURL(o, s)
 	s.TLS = c.readTLS(o.object("tls"))
 	o.list("allowedHosts", false, func(n *node, path string, e expansion) {
 		if bad := badHost(e.text); bad != "" {
