@@ -219,7 +219,9 @@ func (c *compiler) readRoles(o *object) (r Roles) {
 		return r
 	}
 	m.text("claim", &r.Claim)
+	listed := false // be it wrongly
 	if values := m.object("map"); values != nil {
+		listed = len(values.n.members) > 0
 		for _, x := range values.n.members {
 			values.list(x.key, true, func(n *node, path string, e expansion) {
 				project, name, named := strings.Cut(e.text, "/")
@@ -235,7 +237,7 @@ func (c *compiler) readRoles(o *object) (r Roles) {
 			})
 		}
 	}
-	if r.Claim == "" || len(r.Map) == 0 {
+	if r.Claim == "" || !listed {
 		c.problem(m.n, m.path, "needs a claim and a map", hint)
 	}
 	m.done()

@@ -97,6 +97,12 @@ func TestProblemsOfAccess(t *testing.T) {
 			t.Errorf("%s: %s\nwant %s", in, listing(problems), want)
 		}
 	}
+	for _, in := range []string{`map: {a: user}`, `map: {a: [user, root]}`} {
+		_, problems := Parse("f", []byte(`dragoman: {access: {loopback: keys, issuers: [{issuer: "https://i.example", roles: {claim: g, `+in+`}}]}}`), nil)
+		if got := listing(problems); strings.Count(got, "is not a role") != len(problems) {
+			t.Errorf("%s: %s", in, got)
+		}
+	}
 	for in, want := range map[string]string{
 		`access: {issuers: [{issuer: "https://i.example", ` + roles + `}]}`:                                                                            "everybody is let in at 127.0.0.1:7300",
 		`listen: "[::1]:7300", access: {issuers: [{issuer: "https://i.example", ` + roles + `}]}`:                                                      "everybody is let in at [::1]:7300",

@@ -292,6 +292,17 @@ func (c *compiler) settleSignIn(o *object, srv *Server) {
 	if o != nil {
 		at, path = o.n, o.path
 	}
+	if given && (x.How == HowNone || x.How == HowHeaders) {
+		var idle []string
+		for _, m := range o.n.members {
+			if m.key != "how" {
+				idle = append(idle, m.key)
+			}
+		}
+		if len(idle) > 0 {
+			c.warning(at, path, "has keys that have no effect beside how: "+x.How.String()+": "+strings.Join(idle, ", "), "remove them, or write how: auto")
+		}
+	}
 	if srv.authorized() {
 		switch {
 		case x.How == HowHeaders || x.How == HowNone:

@@ -61,6 +61,9 @@ func TestSignIn(t *testing.T) {
 			SignIn{How: HowEnterprise, ClientID: "id", Assertion: "/dir/id.jwt", Provider: Provider{Issuer: "https://idp.example", ClientID: "us", ClientSecret: idp}}, ""},
 		{"", `{provider: {issuer: "https://idp.example", clientID: us}}`, "", SignIn{Provider: Provider{Issuer: "https://idp.example", ClientID: "us"}}, "has a provider, which has no effect"},
 		{"", `{how: none}`, "", SignIn{How: HowNone}, ""},
+		{"", `{how: none, clientID: x}`, "", SignIn{How: HowNone, ClientID: "x"}, "has keys that have no effect beside how: none: clientID"},
+		{"", `{how: headers, scopes: [a], per: shared}`, "", SignIn{How: HowHeaders, Scopes: []string{"a"}, Shared: true}, "no effect beside how: headers: scopes, per"},
+		{`headers: {authorization: "Bearer x"}`, `{how: headers, issuer: "https://id.example/"}`, "", SignIn{How: HowHeaders, Issuer: "https://id.example/"}, "no effect beside how: headers: issuer"},
 		// An Authorization header, or a password in the URL, means that nobody signs in.
 		{`headers: {authorization: "Bearer x"}`, `{}`, "", SignIn{How: HowHeaders}, ""},
 		{`headers: {X-Other: x}`, `{}`, "", SignIn{}, ""},
