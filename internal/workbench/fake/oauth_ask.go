@@ -121,7 +121,9 @@ func (a *OAuth) serveAuthorize(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if code, why := a.objection(q, req); code != "" {
-		a.wrong("authorize", "%s", why)
+		if q.Get("response_type") != "dragoman-doctor" { // with which doctor asks for a refusal
+			a.wrong("authorize", "%s", why)
+		}
 		a.back(w, r, req, url.Values{"error": {code}, "error_description": {why}})
 		return
 	}

@@ -262,6 +262,8 @@ func TestOAuthRefuses(t *testing.T) {
 	}{
 		{"no challenge", []string{"code_challenge="}, nil, "invalid_request", "code_challenge"},
 		{"plain", []string{"code_challenge_method=plain"}, nil, "invalid_request", "S256"},
+		{"another response type", []string{"response_type=token"}, nil, "unsupported_response_type", "response_type"},
+		{"a question of doctor", []string{"response_type=dragoman-doctor"}, nil, "unsupported_response_type", ""},
 		{"no state", []string{"state="}, nil, "invalid_request", "state"},
 		{"no resource", []string{"resource="}, nil, "invalid_target", "resource"},
 		{"another verifier", nil, []string{"code_verifier=x"}, "400 invalid_grant", "code_verifier"},
