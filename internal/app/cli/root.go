@@ -206,6 +206,9 @@ func usageOf(c *cobra.Command, usual func(*cobra.Command) error) error {
 	return usual(c)
 }
 
+// otherWords are what people may call some commands.
+var otherWords = map[string]string{"sign-in": "login", "signin": "login", "sign-out": "logout", "signout": "logout"}
+
 // unknownCommand returns the error for a first argument that is not the name of a command.
 func unknownCommand(c *cobra.Command, args []string) error {
 	word := args[0]
@@ -216,6 +219,9 @@ func unknownCommand(c *cobra.Command, args []string) error {
 		return usagef("run `dragoman run "+clean(word)+"`", "%q is a URL, not a command", word)
 	}
 	hint := "run `dragoman --help` for the list of commands"
+	if other := otherWords[word]; other != "" {
+		return usagef("write `dragoman "+other+"`", "%q is not a command", word)
+	}
 	if near := nearCommand(c, word); near != "" {
 		hint = near
 	}
