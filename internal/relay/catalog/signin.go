@@ -14,7 +14,7 @@ const SignIn = "sign_in"
 // SignInTool returns the tool with which a person signs in to a server, under the name that clients see.
 func SignInTool(offered, server string) []byte {
 	out := jsonrpc.AppendQuote([]byte(`{"name":`), offered)
-	out = jsonrpc.AppendQuote(append(out, `,"description":`...), "Signs you in to "+server+". Its tools can be listed and called after that.")
+	out = jsonrpc.AppendQuote(append(out, `,"description":`...), server+" needs a sign-in before its tools can be listed and called. This tool signs you in, or says who can.")
 	return append(out, `,"inputSchema":{"type":"object","properties":{},"additionalProperties":false},"annotations":{"readOnlyHint":false,"openWorldHint":true}}`...)
 }
 
