@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -13,22 +14,27 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 )
 
-// instructions gets the instructions for clients from the configuration, a file or a command. It
-// caches the text of a file until the file changes, and the output of a command for a limited time.
-// If the text cannot be read, get returns "", so that the handshake does not fail.
+// instructions gets the instructions for clients from the configuration, a file, a command or a
+// requirements server. It caches the text of a file until the file changes, and what a command or a server
+// says for a limited time. If the text cannot be read, get returns "", or what the server said before, so
+// that the handshake does not fail.
 type instructions struct {
+	ask func(ctx context.Context, server string) (string, error) // reads the active prompt of a server
+
 	mu     sync.Mutex
-	source string // the file or the command from which text comes
+	source string // the file, the command or the server from which text comes
 	text   string
 	mod    time.Time // the modification time of the file
 	size   int64
-	until  time.Time // the time when the command must run again
+	until  time.Time // the time when the command must run, or the server be asked, again
 
-	running chan struct{} // closed when the command has ended; nil while none runs
+	running chan struct{} // closed when the command has ended or the server has answered; nil while there is none
 }
 
 const (
@@ -38,6 +44,9 @@ const (
 	// failedInstructionsKept is how long a command that failed is not run again, so that clients that
 	// connect one after another do not all wait for it.
 	failedInstructionsKept = 5 * time.Second
+	// A handshake waits for a server as long as for the lists of a slow one.
+	instructionsAnswer = 1500 * time.Millisecond
+	answerKept         = time.Second
 )
 
 func (i *instructions) get(ctx context.Context, in config.Instructions, log *slog.Logger) string {
@@ -48,6 +57,8 @@ func (i *instructions) get(ctx context.Context, in config.Instructions, log *slo
 		return i.file(in.File, log)
 	case len(in.Command) > 0:
 		return i.command(ctx, in.Command, cmp.Or(in.Keep, instructionsKept), log)
+	case in.From != "":
+		return i.server(ctx, in.From, log)
 	}
 	return ""
 }
@@ -85,15 +96,44 @@ var errNoFile = errors.New("the path does not lead to a regular file")
 
 // command returns the last output of the command, or "" if its last run failed. If that is longer ago
 // than keep, or than failedInstructionsKept for a run that failed, the command runs again first.
-// Concurrent callers share one run of the command. The end of ctx does not stop the command, because other
-// callers may need its output.
 func (i *instructions) command(ctx context.Context, argv []string, keep time.Duration, log *slog.Logger) string {
-	source := strings.Join(argv, "\x00")
+	return i.shared(ctx, strings.Join(argv, "\x00"), func(ctx context.Context, _ string) (string, time.Duration) {
+		text, ok := output(ctx, argv, log)
+		if !ok {
+			return text, min(keep, failedInstructionsKept)
+		}
+		return text, keep
+	})
+}
+
+// server returns what the active prompt of a requirements server says. If the server doesn't answer, that is
+// what it said before.
+func (i *instructions) server(ctx context.Context, name string, log *slog.Logger) string {
+	return i.shared(ctx, "server\x00"+name, func(ctx context.Context, before string) (string, time.Duration) {
+		ctx, cancel := context.WithTimeout(ctx, instructionsAnswer)
+		defer cancel()
+		text, err := i.ask(ctx, name)
+		if err != nil {
+			log.Warn("cannot read the instructions", "cause", err.Error())
+			return before, answerKept
+		}
+		return readText(strings.NewReader(text), log), answerKept
+	})
+}
+
+// shared returns the last text of a source. It calls read first if the text is older than read said it may be;
+// before is that text, or "" if there is none. Concurrent callers share one call of read. The end of ctx does
+// not stop it, because other callers may need its result.
+func (i *instructions) shared(ctx context.Context, source string, read func(ctx context.Context, before string) (text string, keep time.Duration)) string {
+	before := ""
 	for {
 		i.mu.Lock()
 		if i.source == source && time.Until(i.until) > 0 {
 			defer i.mu.Unlock()
 			return i.text
+		}
+		if i.source == source {
+			before = i.text
 		}
 		running := i.running
 		if running == nil {
@@ -106,13 +146,10 @@ func (i *instructions) command(ctx context.Context, argv []string, keep time.Dur
 		select {
 		case <-running:
 		case <-ctx.Done():
-			return ""
+			return before
 		}
 	}
-	text, ok := output(context.WithoutCancel(ctx), argv, log)
-	if !ok {
-		keep = min(keep, failedInstructionsKept)
-	}
+	text, keep := read(context.WithoutCancel(ctx), before)
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.source, i.text, i.until = source, text, time.Now().Add(keep)
@@ -161,4 +198,34 @@ func readText(r io.Reader, log *slog.Logger) string {
 		return ""
 	}
 	return strings.TrimSpace(string(b))
+}
+
+// activePrompt reads what the active prompt of a requirements server says, which is a resource of it.
+func (p *Project) activePrompt(ctx context.Context, server string) (string, error) {
+	x := p.server(server)
+	if x == nil {
+		return "", fmt.Errorf("server %q is disabled", server)
+	}
+	f := &mcp.ClientInfo{}
+	lease, err := x.Acquire(ctx, f, mcp.Need{Method: mcp.MethodReadResource})
+	if err != nil {
+		return "", err
+	}
+	defer lease.Release()
+	m := jsonrpc.NewRequest("1", mcp.MethodReadResource, []byte(`{"uri":"requirements://instructions"}`))
+	c := mcp.NewCall(m, m.Param(mcp.KeyMeta), f)
+	c.Ours = true
+	reply, err := lease.Call(ctx, mcp.NewAttempt(c), mcp.NoCaller{})
+	if err != nil {
+		return "", err
+	}
+	if reply.Msg.Kind == jsonrpc.Failure {
+		return "", wireError(reply.Msg)
+	}
+	for x := range reply.Msg.At(reply.Msg.ResultMember("contents")).Elements() {
+		if text, ok := x.Get("text").Text(); ok {
+			return text, nil
+		}
+	}
+	return "", fmt.Errorf("server %q has no resource for its instructions", server)
 }

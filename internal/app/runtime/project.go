@@ -10,6 +10,7 @@ import (
 	"os"
 	processors "runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -50,6 +51,7 @@ type Project struct {
 	rules     atomic.Pointer[downstream.Rules] // of the current configuration, like maxBody
 	maxBody   atomic.Int64
 	texts     instructions
+	prompts   prompts
 	joined    *mount        // the endpoint of all servers
 	gone      chan struct{} // closed when the project was removed or the process stops
 
@@ -106,6 +108,10 @@ func (r *Runtime) newProject(name string, s *config.Snapshot) *Project {
 	if o.SignIn != nil {
 		p.signIn = NewSignIn(&p.signers, o.Version)
 		p.signIn.Signed = p.SignedIn
+	}
+	p.texts.ask = p.activePrompt
+	if o.Prompts != nil {
+		p.prompts.replace(o.Prompts(name))
 	}
 	p.limit(s)
 	p.joined = p.newMount("")
@@ -395,7 +401,7 @@ func (p *Project) newMerged(s *config.Snapshot, order []*server, enabled []confi
 	g := &gateway.Merged{
 		Bridge: p.bridge, Policy: policy.chain(gate.Policy), Audit: gate.Audit, Project: p.name, Listens: &p.listens, Names: catalog.Names{Separator: s.Separator}, Identity: p.identity(s),
 		Prefixes: make(map[string]string), Expose: exposedOf(enabled...), Filter: p.filterBy(policy), Vet: Vet(enabled...), Clean: p.Clean, URIs: &p.uris, Before: p.gateway,
-		SignIn: p.signIn,
+		SignIn: p.signIn, Own: p.prompts.upstream(),
 	}
 	var names []string
 	for i, x := range order {
@@ -428,8 +434,10 @@ func (p *Project) identity(s *config.Snapshot) catalog.Identity {
 		f.Version = p.runtime.opts.Version
 	}
 	in := s.Identity.Instructions
+	f.From = in.From
 	f.Instructions = func(ctx context.Context, client *mcp.ClientInfo) string {
-		return fill(p.texts.get(ctx, in, p.log), p.name, client)
+		own := fill(p.texts.get(ctx, in, p.log), p.name, client)
+		return strings.TrimSpace(own + "\n\n" + p.prompts.instructions())
 	}
 	return f
 }

@@ -38,6 +38,9 @@ func (p *Project) newRules(s *config.Snapshot) *rules {
 
 func rulesOf(s *config.Snapshot, caller func(*identity.Principal) policy.Caller) *rules {
 	r := &rules{of: make(map[string][]policy.Rules), caller: caller}
+	if own := s.Policy.Concern(policy.ProjectPrompts); own != nil {
+		r.of[policy.ProjectPrompts] = []policy.Rules{own}
+	}
 	for i := range s.Servers {
 		x := &s.Servers[i]
 		lists := []policy.Rules{s.Policy.Concern(x.Name)}

@@ -20,6 +20,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/relay/policy"
 	"github.com/dragoman-mcp/dragoman/internal/relay/upstream"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
+	"github.com/dragoman-mcp/dragoman/internal/team/store"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
@@ -74,6 +75,9 @@ type Options struct {
 	// nil if its headers are enough. SignIn returns what signs people in to these servers. Each may be nil.
 	Credentials func(project string, c config.Server) upstream.Credentials
 	SignIn      func(project string) gateway.Signer
+	// Prompts returns the prompts that a project has of its own. It's called for each project when that is added,
+	// and for all after Runtime.PromptsChanged, and must not block. Nil means that there are none.
+	Prompts func(project string) []store.Prompt
 	// Gate stands before the servers of every endpoint, and before those that Try opens.
 	Gate Gate
 	// Traces starts a span for each call of a client. Nil means that calls are not traced.

@@ -113,7 +113,7 @@ func NewUpstream(c config.Server, h Hooks) *upstream.Upstream {
 		Unusable: unusableOf(c), Runner: c.Runner(),
 		Start: c.StartTimeout, Idle: c.CallTimeout, Hard: c.CallMax, Ping: c.Ping, Message: c.Message,
 	}
-	if isRequirements(c.Args) {
+	if config.IsRequirements(c.Args) { // it says in its database who has written what
 		spec.Vouched = true
 		spec.Self, _ = os.Executable() // without it, the server gets no vouchers
 	}
@@ -161,12 +161,6 @@ func NewUpstream(c config.Server, h Hooks) *upstream.Upstream {
 		o.Changed = func(kind string) { h.Changed(c.Name, kind) }
 	}
 	return upstream.New(spec, o)
-}
-
-// isRequirements reports whether the arguments are those with which dragoman is the requirements server. It
-// says in its database who has written what.
-func isRequirements(args []string) bool {
-	return len(args) >= 2 && args[0] == "server" && args[1] == "requirements"
 }
 
 func timesOf(c config.Server) upstream.Times {

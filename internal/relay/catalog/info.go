@@ -18,6 +18,9 @@ type Identity struct {
 	// means no instructions.
 	Instructions func(ctx context.Context, client *mcp.ClientInfo) string
 	Join         InstructionsOrder
+	// From is the server whose instructions are among Dragoman's own, so that clients don't get them
+	// twice. "" means none.
+	From string
 }
 
 // InstructionsOrder defines whose instructions a client gets, and in which order.
@@ -62,7 +65,7 @@ func (f *Identity) instructions(ctx context.Context, client *mcp.ClientInfo, nam
 	var theirs []string
 	if f.Join != OwnOnly {
 		for i, h := range hellos {
-			if h == nil {
+			if h == nil || names[i] == f.From {
 				continue
 			}
 			text, _ := jsonrpc.Text(h.Instructions, jsonrpc.Whole(h.Instructions))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -37,7 +38,10 @@ type Merged struct {
 	// nil, the endpoint has a quota of its own.
 	Listens   *ListenQuota
 	Upstreams []Upstream // in the order of the configuration
-	Names     catalog.Names
+	// Own has the items of the endpoint itself, which keep their names and come before those of the
+	// servers. Nil means that there are none.
+	Own   Upstream
+	Names catalog.Names
 	// Prefixes contains the prefix of each server whose prefix is not the server's name. If the
 	// prefix is "", the server's items keep their own names.
 	Prefixes map[string]string
@@ -67,16 +71,27 @@ type Merged struct {
 	notices
 	made  sync.Once
 	lists *catalog.Catalog // created from the fields above when the method catalog is first called
+	all   []Upstream       // Own and Upstreams; created with lists
 }
 
 // catalog returns the merged lists of the servers.
 func (g *Merged) catalog() *catalog.Catalog {
 	g.made.Do(func() {
+		g.all = g.Upstreams
+		prefixes := g.Prefixes
+		if g.Own != nil {
+			g.all = append([]Upstream{g.Own}, g.Upstreams...)
+			prefixes = maps.Clone(prefixes)
+			if prefixes == nil {
+				prefixes = make(map[string]string)
+			}
+			prefixes[g.Own.Name()] = ""
+		}
 		g.lists = &catalog.Catalog{
-			Names: g.Names, Prefixes: g.Prefixes, Expose: g.Expose, Vet: g.Vet, Clean: g.Clean, Identity: g.Identity, Grace: g.Grace, URIs: g.URIs,
+			Names: g.Names, Prefixes: prefixes, Expose: g.Expose, Vet: g.Vet, Clean: g.Clean, Identity: g.Identity, Grace: g.Grace, URIs: g.URIs,
 			Lost: g.Bridge.ReportLoss, Renamed: g.renamed, Announce: g.announce, Holds: holds, SignsIn: make(map[string]bool),
 		}
-		for _, u := range g.Upstreams {
+		for _, u := range g.all {
 			g.lists.Sources = append(g.lists.Sources, u)
 			g.lists.SignsIn[u.Name()] = g.SignIn.CanSignIn(u.Name())
 		}
@@ -110,11 +125,11 @@ func filterFor(of func(*identity.Principal) catalog.Filter, f *mcp.ClientInfo) c
 	return of(f.Who)
 }
 
-// shown returns the servers that a client may see, in the order of the configuration.
+// shown returns Own and the servers, in the order of the configuration, as far as a client may see them.
 func (g *Merged) shown(v catalog.View) []Upstream {
 	all := v.Servers()
-	if len(all) == len(g.Upstreams) {
-		return g.Upstreams
+	if len(all) == len(g.all) {
+		return g.all
 	}
 	out := make([]Upstream, len(all))
 	for i, u := range all {
@@ -180,8 +195,8 @@ func (g *Merged) resolve(ctx context.Context, c *mcp.Call) (*route, error) {
 	case mcp.MethodGetSkill, mcp.MethodReadDirectory:
 		err = r.findSkill(ctx)
 	default:
-		if all := g.shown(r.view); len(all) == 1 && len(g.Upstreams) == 1 {
-			r.setServer(all[0])
+		if len(g.Upstreams) == 1 && r.view.Shows(catalog.KindServer, g.Upstreams[0].Name(), "") {
+			r.setServer(g.Upstreams[0])
 			break
 		}
 		var u catalog.Source

@@ -50,6 +50,10 @@ type Caller struct {
 	Roles  []identity.Role
 }
 
+// ProjectPrompts is how rules write the server of the prompts that are a project's own. No server can have
+// this name, since it has a colon.
+const ProjectPrompts = "project:prompts"
+
 // Tool returns how rules write the tool with a name. A tool with a name like prompt:x would read like the
 // prompt x, and get what is allowed to prompts, so it's written tool:prompt:x.
 func Tool(name string) string {

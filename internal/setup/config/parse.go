@@ -114,6 +114,7 @@ func (c *compiler) compile(b []byte) *Snapshot {
 	ours.done()
 	c.foreignTop(top, ours.known)
 	c.readServers(entries, settings, s)
+	c.checkFrom(s)
 	c.readPolicy(rules, s)
 	c.readProjects(projects, s)
 	if len(s.Servers) == 0 && c.format != "" {
@@ -361,6 +362,9 @@ func (c *compiler) readInstructions(o *object, in *Instructions, outside bool) {
 			c.problem(o.get("command"), o.at("command"), "must be a list of a program and its arguments", "write [program, argument, …]")
 		}
 	}
+	if c.from = o.text("from", &in.From); c.from != nil {
+		sources = append(sources, "from")
+	}
 	o.duration("keep", &in.Keep, leastKeep, mostTime)
 	if n := o.get("keep"); n != nil && in.Command == nil {
 		c.problem(n, o.at("keep"), "works only with a command, but no command is configured", "remove this key; a file is read again when it changes")
@@ -369,10 +373,34 @@ func (c *compiler) readInstructions(o *object, in *Instructions, outside bool) {
 		c.problem(o.n, o.path, "has "+strings.Join(sources, " and "), "keep one of them")
 	}
 	in.Join = Join(o.choice("join", joins, int(OwnFirst)))
-	if len(sources) == 0 && in.Join == OwnOnly {
-		c.problem(o.n, o.path, "join is own-only, but no own instructions are configured", "add the key text, file or command")
-	}
 	o.done()
+}
+
+// checkFrom checks that the instructions come from a requirements server. s has the servers by now.
+func (c *compiler) checkFrom(s *Snapshot) {
+	n := c.from
+	if c.from = nil; n == nil {
+		return
+	}
+	path := join(c.home, "server.instructions.from")
+	var names []string
+	for i := range s.Servers {
+		x := s.Servers[i].bind(c.common)
+		switch is := IsRequirements(x.Args); {
+		case x.Name == s.Identity.Instructions.From && is:
+			return
+		case x.Name == s.Identity.Instructions.From:
+			c.problem(n, path, n.shown()+" is not a requirements server", "name a server whose args begin with: server, requirements")
+			return
+		case is:
+			names = append(names, x.Name)
+		}
+	}
+	hint := "add a server with the command dragoman and the args: server, requirements"
+	if len(names) > 0 {
+		hint = "write " + oneOf(names)
+	}
+	c.problem(n, path, "there is no server "+n.shown(), hint)
 }
 
 func (c *compiler) readRevisions(o *object, s *Snapshot) {

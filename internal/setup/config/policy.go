@@ -40,7 +40,7 @@ func (c *compiler) readRule(o *object, s *Snapshot) (r policy.Rule) {
 			c.problem(n, path, n.shown()+" can never match", "write SERVER/TOOL, SERVER/prompt:NAME or SERVER/resource:URI; SERVER/* is all of a server")
 			return
 		}
-		if !slices.ContainsFunc(s.Servers, func(x Server) bool { return policy.MayName(e.text, x.Name) }) {
+		if !policy.MayName(e.text, policy.ProjectPrompts) && !slices.ContainsFunc(s.Servers, func(x Server) bool { return policy.MayName(e.text, x.Name) }) {
 			c.warning(n, path, n.shown()+" matches nothing of a server that is configured", c.nearest(server, s))
 		}
 		r.Match = append(r.Match, e.text)

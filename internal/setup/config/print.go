@@ -286,6 +286,8 @@ func (p *printer) identity(id *Identity) {
 		p.text(3, "text", in.Text)
 	case in.File != "":
 		p.text(3, "file", in.File)
+	case in.From != "":
+		p.text(3, "from", in.From)
 	case len(in.Command) > 0:
 		p.list(3, "command", excerpt.Arguments(in.Command, mask))
 		if in.Keep != 0 {

@@ -129,6 +129,7 @@ func (c *compiler) readProject(o *object, house *Snapshot) Project {
 	entries, settings, rules := o.get("mcpServers"), o.object("servers"), o.get("policy")
 	o.done()
 	c.readServers(entries, settings, &s)
+	c.checkFrom(&s)
 	c.readPolicy(rules, &s)
 	if p.Unusable = c.broken; p.Unusable == nil {
 		p.Config = &s

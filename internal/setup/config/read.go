@@ -38,6 +38,8 @@ type compiler struct {
 	// is not set, only this server is unusable.
 	server *Server
 	own    ownEnv // the env of server
+	// from is the value of server.instructions.from, until checkFrom has the servers.
+	from *node
 	// startGiven says whether the file has limits.start, so that package runners have no default of their own.
 	startGiven bool
 	// home is the path of the settings that are being read: "dragoman", or that of a project. project is

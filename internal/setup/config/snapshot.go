@@ -97,6 +97,12 @@ func (s *Snapshot) Server(name string) (Server, bool) {
 	return Server{}, false
 }
 
+// IsRequirements reports whether the arguments of a command are those with which dragoman is the built-in
+// requirements server.
+func IsRequirements(args []string) bool {
+	return len(args) >= 2 && args[0] == "server" && args[1] == "requirements"
+}
+
 // Identity is the information about Dragoman that clients get.
 type Identity struct {
 	Name         string // the server name that clients see; the default is "dragoman"
@@ -106,9 +112,10 @@ type Identity struct {
 }
 
 // Instructions are the instructions that Dragoman sends to clients, for their models. At most one of
-// Text, File and Command is set. Package config does not read the file or run the command.
+// Text, File, Command and From is set. Package config does not read the file or run the command.
 type Instructions struct {
 	Text    string
+	From    string   // the name of a requirements server, whose active prompt they are
 	File    string   // absolute, or relative to the working directory
 	Command []string // a command that prints the text to stdout
 	// Keep is how long the output of Command is used before Command runs again. Zero means a minute.
