@@ -402,26 +402,25 @@ func (w *Subscriber) Watch(ctx context.Context, want mcp.SubscriptionFilter) (mc
 	return get(h.core, func(*state) mcp.SubscriptionFilter { return w.honoured(s) }), nil
 }
 
+// honoured returns what w will be told of. Each list that the server has may change, also if the server says nothing of
+// it: rules and the configuration say what clients see of it.
 func (w *Subscriber) honoured(s *session) mcp.SubscriptionFilter {
 	caps := s.server.Hello().Capabilities
-	can := func(path ...string) bool { return isTrue(caps, path...) }
-	got := mcp.SubscriptionFilter{URIs: map[string]bool{}}
+	has := func(list string) bool { return !jsonrpc.Find(caps, jsonrpc.Whole(caps), list).IsZero() }
+	got := mcp.SubscriptionFilter{Tools: has("tools"), Prompts: has("prompts"), Resources: has("resources"), URIs: map[string]bool{}}
 	var l *listening
 	if s.link != nil {
 		l = s.link.listen
 	}
-	if s.server.Revision().Can(mcp.Listen) && l != nil && l.refused {
-		return got // the server sends no notifications, even if its capabilities declare them
-	}
-	if s.server.Revision().Can(mcp.Listen) && l != nil && isClosed(l.acked) && l.err == nil {
-		got.Tools, got.Prompts, got.Resources = l.honoured.Tools, l.honoured.Prompts, l.honoured.Resources
-		for uri := range w.want.URIs {
+	for uri := range w.want.URIs {
+		switch {
+		case !s.server.Revision().Can(mcp.Listen) || l == nil:
+			got.URIs[uri] = isTrue(caps, "resources", "subscribe")
+		case l.refused: // the server sends no notifications, even if its capabilities declare them
+		case isClosed(l.acked) && l.err == nil:
 			got.URIs[uri] = l.honoured.URIs[uri]
-		}
-	} else {
-		got.Tools, got.Prompts, got.Resources = can("tools", "listChanged"), can("prompts", "listChanged"), can("resources", "listChanged")
-		for uri := range w.want.URIs {
-			got.URIs[uri] = can("resources", "subscribe")
+		default:
+			got.URIs[uri] = isTrue(caps, "resources", "subscribe")
 		}
 	}
 	got.Tools, got.Prompts, got.Resources = got.Tools && w.want.Tools, got.Prompts && w.want.Prompts, got.Resources && w.want.Resources
