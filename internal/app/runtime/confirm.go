@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"unicode/utf8"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
@@ -137,7 +138,7 @@ func drawn(dst, raw []byte, at jsonrpc.Span) []byte {
 		if len(text) > 2*mostOfValue {
 			text = text[:2*mostOfValue]
 		}
-		return strconv.AppendQuote(dst, text)
+		return append(dst, quote(text)...)
 	}
 	return append(dst, at.Of(raw)...)
 }
@@ -151,4 +152,19 @@ func cutTo(most int, b []byte) string {
 }
 
 // quoted returns a name, a URI or a pattern in quotes.
-func quoted(name string) string { return strconv.Quote(excerpt.Cut(name, mostOfName)) }
+func quoted(name string) string { return quote(excerpt.Cut(name, mostOfName)) }
+
+// quote returns a text in quotes, with escapes for what people can't see.
+func quote(text string) string {
+	var out []byte
+	before := rune(0)
+	for _, r := range strconv.Quote(text) {
+		if excerpt.Invisible(r, before) {
+			out = fmt.Appendf(out, "\\u%04x", r)
+		} else {
+			out = utf8.AppendRune(out, r)
+		}
+		before = r
+	}
+	return string(out)
+}

@@ -322,6 +322,7 @@ func TestQuestionShowsEverything(t *testing.T) {
 		{`{"a":"` + long + `","b":"` + long + `","danger":true}`, "… (cut)\n\"danger\": true\n", long},
 		{`{"a":[` + strings.Repeat(`"`+long+`",`, 50) + `1],"danger":true}`, "… (cut)\n\"danger\": true\n", long},
 		{string(all), "\"k19\": 19\nand 3 more arguments, which are not shown\n", "k20"},
+		{`{"a":"x` + "\u3164\u2800" + `y"}`, `"a": "x\u3164\u2800y"`, "\u3164"},
 		{`{"x\ny":1}`, `"x\ny": 1`, "x\n"},
 		{`{}`, `its tool "t"?` + "\n(", "arguments"},
 		{``, `its tool "t"?` + "\n(", "arguments"},
