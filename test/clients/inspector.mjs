@@ -17,6 +17,7 @@ run(async () => {
     call: (name, args) => ask('tools/call', '--tool-name', name, ...pairs('--tool-arg', args)),
     resources: async () => (await ask('resources/list')).resources,
     read: uri => ask('resources/read', '--uri', uri),
+    instructions: async () => (await ask('initialize')).instructions,
     prompts: () => ask('prompts/list'),
     prompt: (name, args) => ask('prompts/get', '--prompt-name', name, ...pairs('--prompt-args', args)),
   }

@@ -32,6 +32,7 @@ run(async () => {
     progress: (name, args, onprogress) => call(name, args, { onprogress }),
     cancellation: (name, args, signal, onprogress) => call(name, args, { signal, onprogress }),
     ping: modern ? undefined : () => client.ping(), // 2026-07-28 has no ping
+    instructions: () => client.getInstructions(),
     close: () => client.close(),
   }
 })

@@ -93,6 +93,10 @@ const steps = {
   async ping(c) {
     await c.ping()
   },
+  async instructions(c) {
+    const got = await c.instructions()
+    must(got === target.instructions, `got the instructions ${JSON.stringify(got)}`)
+  },
   // A strict server has a tool that lists the client's violations of the revision.
   async rules(c) {
     const { content } = await c.call(names.violations, {})
@@ -115,7 +119,7 @@ export async function run(open) {
     out.steps.open = `fails: ${e.message}`
   }
   for (const [name, step] of Object.entries(steps)) {
-    if (target.only && !target.only.includes(name)) continue
+    if (target.only ? !target.only.includes(name) : name === 'instructions') continue
     if (!client || !(client[name] || name === 'rules') || needs[name] && !names[needs[name]]) {
       out.steps[name] = 'none'
       continue
