@@ -92,7 +92,7 @@ var functions = template.FuncMap{
 
 var (
 	frameTemplate = parsedLater("frame.html", "parts.html", "form.html")
-	gateTemplate  = parsedLater("gate.html")
+	gateTemplate  = parsedLater("gate.html", "gatehead.html")
 )
 
 // parsedLater returns a function that returns the template in the first file. The others define blocks.

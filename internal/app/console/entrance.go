@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"errors"
+	"html/template"
 	"net/http"
 	"net/url"
 	"strings"
@@ -333,9 +334,14 @@ func (gatePage) User() string { return admin.PasswordUser }
 // gate responds with a page for a browser that is not signed in, or whose request the console refuses.
 func gate(w http.ResponseWriter, r *http.Request, status int, p gatePage) {
 	p.Theme = themeOf(r)
+	respond(w, status, gateTemplate(), p.Title, p)
+}
+
+// respond responds with a page, or with its title if it can't be made.
+func respond(w http.ResponseWriter, status int, t *template.Template, title string, page any) {
 	var body bytes.Buffer
-	if err := gateTemplate().Execute(&body, p); err != nil {
-		http.Error(w, p.Title, http.StatusInternalServerError)
+	if err := t.Execute(&body, page); err != nil {
+		http.Error(w, title, http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"bytes"
 	"html/template"
 	"net/http"
 	"strings"
@@ -9,7 +8,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/team/authserver"
 )
 
-var signInTemplate = parsedLater("signin.html")
+var signInTemplate = parsedLater("signin.html", "gatehead.html")
 
 // signInView is a page of the authorization server, with what its template needs.
 type signInView struct {
@@ -30,12 +29,5 @@ func ShowSignIn(w http.ResponseWriter, r *http.Request, status int, p *authserve
 	if p.Ask != nil && p.Ask.Sends != "" {
 		h.Set("Content-Security-Policy", strings.Replace(pagePolicy, "form-action 'self'", "form-action 'self' "+p.Ask.Sends, 1))
 	}
-	var body bytes.Buffer
-	if err := signInTemplate().Execute(&body, signInView{p, themeOf(r)}); err != nil {
-		http.Error(w, p.Title, http.StatusInternalServerError)
-		return
-	}
-	h.Set("Content-Type", "text/html; charset=utf-8")
-	w.WriteHeader(status)
-	_, _ = w.Write(body.Bytes())
+	respond(w, status, signInTemplate(), p.Title, signInView{p, themeOf(r)})
 }
