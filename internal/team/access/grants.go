@@ -24,11 +24,11 @@ const (
 
 // How long they live.
 const (
-	CodeLife    = time.Minute
-	TokenLife   = time.Hour
-	IdleLife    = 30 * 24 * time.Hour // of a grant that nobody refreshes
+	codeLife    = time.Minute
+	tokenLife   = time.Hour
+	idleLife    = 30 * 24 * time.Hour // of a grant that nobody refreshes
 	GrantLife   = 90 * 24 * time.Hour
-	GraceLife   = 24 * time.Hour   // of a refresh token whose successor nobody has used yet
+	graceLife   = 24 * time.Hour   // of a refresh token whose successor nobody has used yet
 	codeRevokes = 10 * time.Minute // so long a second use of a code revokes what came of the first
 )
 

@@ -106,7 +106,7 @@ func (l *Ledger) Key(ctx context.Context, use string) ([32]byte, error) {
 // identityOfHouse is the actor of what happens by itself.
 const identityOfHouse = "dragoman"
 
-// Begin makes a grant, and returns the code with which the client gets its tokens, once and within CodeLife. If
+// Begin makes a grant, and returns the code with which the client gets its tokens, once and within codeLife. If
 // consent isn't "", it is kept as what the subject has agreed to.
 func (l *Ledger) Begin(ctx context.Context, subject, client, consent string, terms Terms) (code string, err error) {
 	m, err := l.macs(ctx, subject)
@@ -142,19 +142,19 @@ func (l *Ledger) Redeem(ctx context.Context, code string, fits Fits) (Issued, er
 		switch age := now.Sub(x.Made); {
 		case !row.Open && age < codeRevokes:
 			return "", ErrReplay
-		case !row.Open, age >= CodeLife:
+		case !row.Open, age >= codeLife:
 			return "", ErrGrant
 		}
 		if err := fits(row.Client, &x.Terms); err != nil {
 			return "", err
 		}
-		row.Open, x.At, x.Until = false, now, now.Add(TokenLife)
+		row.Open, x.At, x.Until = false, now, now.Add(tokenLife)
 		return "got tokens", nil
 	})
 }
 
 // Refresh exchanges a refresh token for its successor and an access token. Until that successor is used, the same
-// request gets the same answer, for GraceLife at most: clients lose answers, or ask from two machines. After
+// request gets the same answer, for graceLife at most: clients lose answers, or ask from two machines. After
 // that, the error is ErrReplay, and the grant is revoked. The other errors are those of Redeem.
 func (l *Ledger) Refresh(ctx context.Context, token string, fits Fits) (Issued, error) {
 	return l.change(ctx, refreshMark, token, func(m *grantMACs, secret *Secret, row *store.Grant, x *grantText, now time.Time) (string, error) {
@@ -162,7 +162,7 @@ func (l *Ledger) Refresh(ctx context.Context, token string, fits Fits) (Issued, 
 		switch {
 		case row.Open || turn < 0:
 			return "", ErrGrant
-		case turn < x.Turn-1, turn < x.Turn && now.Sub(x.At) > GraceLife:
+		case turn < x.Turn-1, turn < x.Turn && now.Sub(x.At) > graceLife:
 			return "", ErrReplay
 		}
 		if err := fits(row.Client, &x.Terms); err != nil {
@@ -173,8 +173,8 @@ func (l *Ledger) Refresh(ctx context.Context, token string, fits Fits) (Issued, 
 		}
 		// Another access token is made only when half of the life is over. So no more than two are good at once,
 		// however many processes of a client refresh.
-		if x.Until.Sub(now) < TokenLife/2 {
-			x.Token, x.Last, x.Until = x.Token+1, x.Until, now.Add(TokenLife)
+		if x.Until.Sub(now) < tokenLife/2 {
+			x.Token, x.Last, x.Until = x.Token+1, x.Until, now.Add(tokenLife)
 		}
 		return "", nil
 	})
@@ -230,7 +230,7 @@ func (l *Ledger) change(ctx context.Context, mark, text string, f func(*grantMAC
 		if x.Turn == before.Turn && x.Token == before.Token && action == "" {
 			return nil // the answer before, once more
 		}
-		row.Until = earlier(now.Add(IdleLife), x.Made.Add(GrantLife))
+		row.Until = earlier(now.Add(idleLife), x.Made.Add(GrantLife))
 		if err := m.sign(&row, &x); err != nil {
 			return err
 		}

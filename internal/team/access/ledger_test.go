@@ -83,7 +83,7 @@ func TestCodes(t *testing.T) {
 		t.Errorf("another client: %v", err)
 	}
 	got := r.redeem(code)
-	if got.Life != TokenLife || r.enters(got.Access, "/mcp") != 200 || got.Subject != store.PersonSubject+r.ada.ID {
+	if got.Life != tokenLife || r.enters(got.Access, "/mcp") != 200 || got.Subject != store.PersonSubject+r.ada.ID {
 		t.Errorf("%+v, %d", got, r.enters(got.Access, "/mcp"))
 	}
 	for path, want := range map[string]int{"/mcp": 200, "/mcp/": 200, "/mcpx": 401, "/sse": 401, "/s/git/mcp": 401, "/p/shop/mcp": 401, "/metrics": 401} {
@@ -167,8 +167,8 @@ func TestTokenLives(t *testing.T) {
 		m := newGrantMACs(MACKey(NewSecret()))
 		id, seed := NewID(), NewSecret()
 		now := time.Now().UTC()
-		row := store.Grant{ID: id.String(), Subject: "local", Until: now.Add(IdleLife)}
-		x := grantText{Seed: seed[:], Made: now, Until: now.Add(TokenLife)}
+		row := store.Grant{ID: id.String(), Subject: "local", Until: now.Add(idleLife)}
+		x := grantText{Seed: seed[:], Made: now, Until: now.Add(tokenLife)}
 		token := func(n int) string { return textOf(accessMark, id, m.access.of(row.ID, seed[:], n)) }
 		in := func() *Grants {
 			if err := m.sign(&row, &x); err != nil {
@@ -185,9 +185,9 @@ func TestTokenLives(t *testing.T) {
 		one := in()
 		good("at once", one, 0, true)
 		good("the one before the first", one, -1, false)
-		time.Sleep(TokenLife - time.Second)
+		time.Sleep(tokenLife - time.Second)
 		good("a second before its end", one, 0, true)
-		x.Token, x.Last, x.Until = 1, x.Until, time.Now().Add(TokenLife)
+		x.Token, x.Last, x.Until = 1, x.Until, time.Now().Add(tokenLife)
 		two := in()
 		good("the one before", two, 0, true)
 		good("the newest", two, 1, true)

@@ -281,7 +281,7 @@ func (x *issuer) judge(c *claims, now time.Time) (*bearer, error) {
 	}
 	client := c.client()
 	b.who = identity.Principal{
-		Subject: "p:" + PersonID(x.Issuer.Issuer, c.subject),
+		Subject: "p:" + personID(x.Issuer.Issuer, c.subject),
 		Seat:    "t:" + hashed(x.Issuer.Issuer, c.subject, client),
 		Name:    nameOf(c), Via: "token", Until: c.expires,
 	}
@@ -299,11 +299,11 @@ func hasScope(have []string, want string) bool {
 
 // rolesOf returns the roles that claims give, by project.
 func (x *issuer) rolesOf(c *claims) map[string][]identity.Role {
-	return RolesOf(c.texts(x.RolesClaim), x.Roles)
+	return rolesOf(c.texts(x.RolesClaim), x.Roles)
 }
 
-// RolesOf returns the roles that the values of a claim give, by project.
-func RolesOf(values []string, grants map[string][]Grant) map[string][]identity.Role {
+// rolesOf returns the roles that the values of a claim give, by project.
+func rolesOf(values []string, grants map[string][]Grant) map[string][]identity.Role {
 	roles := map[string][]identity.Role{}
 	for _, value := range values {
 		for _, g := range grants[value] {
@@ -315,9 +315,9 @@ func RolesOf(values []string, grants map[string][]Grant) map[string][]identity.R
 	return roles
 }
 
-// PersonID returns the id of a person whom an issuer calls by a subject. It's the same for each of their tokens
+// personID returns the id of a person whom an issuer calls by a subject. It's the same for each of their tokens
 // and sessions.
-func PersonID(issuer, subject string) string { return hashed(issuer, subject) }
+func personID(issuer, subject string) string { return hashed(issuer, subject) }
 
 func hashed(parts ...string) string {
 	h := sha256.New()
@@ -331,11 +331,11 @@ func hashed(parts ...string) string {
 // nameOf returns what people call the owner of a token, as far as the issuer knows, and "" if it says nothing that
 // can be shown.
 func nameOf(c *claims) string {
-	return DisplayName(c.text("preferred_username"), c.text("email"), c.text("name"))
+	return displayName(c.text("preferred_username"), c.text("email"), c.text("name"))
 }
 
-// DisplayName returns the first of some texts that can be shown as somebody's name.
-func DisplayName(texts ...string) string {
+// displayName returns the first of some texts that can be shown as somebody's name.
+func displayName(texts ...string) string {
 	const most = 64
 	for _, s := range texts {
 		s = strings.TrimSpace(s)

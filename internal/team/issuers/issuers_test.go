@@ -33,7 +33,7 @@ func TestWhoseATokenIs(t *testing.T) {
 	if x := whose(object{"sub": "adac", "client_id": "laude"}); x.Subject == first.Subject || x.Seat == first.Seat {
 		t.Errorf("another person: %+v", x)
 	}
-	if first.Subject != "p:"+PersonID(issuerURL, "ada") || PersonID(issuerURL, "ada") == PersonID(issuerURL+"a", "da") {
+	if first.Subject != "p:"+personID(issuerURL, "ada") || personID(issuerURL, "ada") == personID(issuerURL+"a", "da") {
 		t.Errorf("the subject is %s", first.Subject)
 	}
 	if strings.Contains(first.Seat+first.Subject, "ada") {

@@ -69,7 +69,7 @@ const FlowLife = 10 * time.Minute
 
 // Person is somebody whom the provider knows.
 type Person struct {
-	ID, Name string // see PersonID
+	ID, Name string // see personID
 	Roles    map[string][]identity.Role
 }
 
@@ -164,7 +164,7 @@ func (l *Login) read(ctx context.Context, is *oauth.Issuer, text, nonce string) 
 	case !now.Before(c.expires.Add(leeway)), now.Add(leeway).Before(c.before), now.Add(leeway).Before(c.issued):
 		return Person{}, ErrClock
 	}
-	return Person{ID: PersonID(l.p.Issuer, c.subject), Name: nameOf(c), Roles: RolesOf(c.texts(l.p.RolesClaim), l.p.Roles)}, nil
+	return Person{ID: personID(l.p.Issuer, c.subject), Name: nameOf(c), Roles: rolesOf(c.texts(l.p.RolesClaim), l.p.Roles)}, nil
 }
 
 // provider returns the provider's metadata, which it keeps for a while, as it does the reason why there are none. Anybody

@@ -80,7 +80,7 @@ func TestIDTokens(t *testing.T) {
 		if !errors.Is(err, row.want) || (err == nil) != (row.want == nil) {
 			t.Errorf("%s: %v, want %v", row.name, err, row.want)
 		}
-		if err == nil && (who.ID != PersonID(issuerURL, "ada") || len(who.Roles["default"]) != 1) || err != nil && who.ID != "" {
+		if err == nil && (who.ID != personID(issuerURL, "ada") || len(who.Roles["default"]) != 1) || err != nil && who.ID != "" {
 			t.Errorf("%s: %+v", row.name, who)
 		}
 		flow.Until = time.Now()

@@ -168,7 +168,7 @@ func register(ctx context.Context, d Doer, is *Issuer, n NewClient, kind string)
 	case a.Status != http.StatusCreated && a.Status != http.StatusOK:
 		return Client{}, notRegistered(a, is)
 	}
-	c, err := ReadRegistration(a.Body, n.Redirects[0])
+	c, err := readRegistration(a.Body, n.Redirects[0])
 	c.Issuer = is.Issuer
 	return c, err
 }
@@ -215,8 +215,8 @@ func hasSecret(raw []byte) bool {
 	return bytes.Contains(raw, []byte("client_secret")) || bytes.Contains(raw, []byte("access_token"))
 }
 
-// ReadRegistration reads the answer to a registration. Errors show nothing of it.
-func ReadRegistration(raw []byte, redirect string) (Client, error) {
+// readRegistration reads the answer to a registration. Errors show nothing of it.
+func readRegistration(raw []byte, redirect string) (Client, error) {
 	bad := func(why string) (Client, error) {
 		return Client{}, fault(AnswerInvalid, "", "the authorization server's answer to our registration can't be used: %s", why).
 			next("register a client there with the redirect URI " + redirect + ", and set its id as signIn.clientID")

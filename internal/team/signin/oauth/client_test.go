@@ -85,7 +85,7 @@ func TestTA39Registration(t *testing.T) {
 		"an expiry of a word": `{"client_id":"a","client_secret":"` + hidden + `","client_secret_expires_at":"never"}`,
 		"a redirect of a map": `{"client_id":"a","redirect_uris":{}}`,
 	} {
-		_, err := ReadRegistration([]byte(raw), redirect)
+		_, err := readRegistration([]byte(raw), redirect)
 		if codeOf(err) != "answer_invalid" {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -102,7 +102,7 @@ func TestTA39Registration(t *testing.T) {
 		`{"client_id":"a","client_secret":"s","client_secret_expires_at":9223372036854775807}`:                                          {ID: "a", Until: time.Unix(lastSecond, 0)},
 		`{"client_id":"a","client_secret":null,"token_endpoint_auth_method":"none","redirect_uris":["` + redirect + `"]}`:               {ID: "a", Method: MethodNone},
 	} {
-		c, err := ReadRegistration([]byte(raw), redirect)
+		c, err := readRegistration([]byte(raw), redirect)
 		want.Redirect, want.How = redirect, Registered
 		if hidden := c.Secret.Reveal(); hidden != "" && hidden != "s" {
 			t.Errorf("%s: the secret is %q", raw, hidden)

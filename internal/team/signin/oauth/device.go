@@ -33,7 +33,7 @@ func (e *Endpoint) StartDevice(ctx context.Context, resource string, scopes []st
 	if err != nil {
 		return Device{}, err
 	}
-	dev, err := ReadDevice(a.Body, time.Now())
+	dev, err := readDevice(a.Body, time.Now())
 	if err == nil && strings.HasPrefix(e.Issuer.Issuer, "https:") && !(strings.HasPrefix(dev.Page, "https:") && (dev.Whole == "" || strings.HasPrefix(dev.Whole, "https:"))) {
 		return Device{}, fault(AnswerInvalid, e.Issuer.Device, "the page of the device flow of %s isn't https", show(e.Issuer.Issuer)).next("sign in with a browser instead")
 	}
@@ -47,8 +47,8 @@ const (
 	maxDevice   = time.Hour
 )
 
-// ReadDevice reads the answer of a device authorization endpoint that came at a time.
-func ReadDevice(raw []byte, now time.Time) (Device, error) {
+// readDevice reads the answer of a device authorization endpoint that came at a time.
+func readDevice(raw []byte, now time.Time) (Device, error) {
 	bad := func(why string) (Device, error) {
 		return Device{}, fault(AnswerInvalid, "", "the authorization server's device answer can't be used: %s", why).
 			next("sign in with a browser instead")

@@ -221,7 +221,7 @@ func TestTA39Documents(t *testing.T) {
 			_, err := ReadResource([]byte(raw), "https://h/x", "https://h/a/mcp")
 			return err
 		},
-		i: func(raw string) error { _, err := ReadIssuer([]byte(raw), "https://i/x", "https://i"); return err },
+		i: func(raw string) error { _, err := readIssuer([]byte(raw), "https://i/x", "https://i"); return err },
 	}
 	for kind, members := range base {
 		if err := read[kind]("{" + members + "}"); err != nil {
@@ -283,7 +283,7 @@ func TestTA39Documents(t *testing.T) {
 		`{"issuer":"http://127.0.0.1:1","token_endpoint":"http://10.0.0.1/t"}`:    "endpoint_invalid",
 		`{"issuer":"http://127.0.0.1:1","token_endpoint":"https://elsewhere/t"}`:  "",
 	} {
-		if _, err := ReadIssuer([]byte(raw), "x", "http://127.0.0.1:1"); codeOf(err) != want {
+		if _, err := readIssuer([]byte(raw), "x", "http://127.0.0.1:1"); codeOf(err) != want {
 			t.Errorf("%s: %v", raw, err)
 		}
 	}
@@ -308,7 +308,7 @@ func TestTA26DocumentsNameNothingNearer(t *testing.T) {
 		for _, endpoint := range []string{"authorization", "token", "registration", "revocation", "device_authorization", "introspection"} {
 			raw := fmt.Sprintf(`{"issuer":"https://i","token_endpoint":"https://i/t","x":1,%q:%q}`, endpoint+"_endpoint", at)
 			raw = strings.Replace(raw, `"token_endpoint":"https://i/t","x":1,"token_endpoint"`, `"token_endpoint"`, 1)
-			if _, err := ReadIssuer([]byte(raw), "https://i/x", "https://i"); err == nil {
+			if _, err := readIssuer([]byte(raw), "https://i/x", "https://i"); err == nil {
 				t.Errorf("%s_endpoint %q is accepted", endpoint, at)
 			}
 		}

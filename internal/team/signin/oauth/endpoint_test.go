@@ -391,7 +391,7 @@ func TestDevice(t *testing.T) {
 		"", `{}`, strings.TrimPrefix(strings.Replace(ok, "https://i/d\"", "javascript:x\"", 1), "200 "), strings.TrimPrefix(strings.Replace(ok, "WDJB-MJHT", `a\u001b`, 1), "200 "),
 		strings.TrimPrefix(strings.Replace(ok, "600", "0", 1), "200 "), strings.TrimPrefix(strings.Replace(ok, "600", `"x"`, 1), "200 "), strings.TrimPrefix(strings.Replace(ok, `"D"`, "1", 1), "200 "),
 	} {
-		if _, err := ReadDevice([]byte(raw), time.Now()); codeOf(err) != "answer_invalid" {
+		if _, err := readDevice([]byte(raw), time.Now()); codeOf(err) != "answer_invalid" {
 			t.Errorf("%s: %v", raw, err)
 		}
 	}

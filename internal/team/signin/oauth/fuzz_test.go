@@ -77,7 +77,7 @@ func FuzzIssuer(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		is, err := ReadIssuer(raw, "https://i/x", "https://i")
+		is, err := readIssuer(raw, "https://i/x", "https://i")
 		if clean(t, err); err != nil {
 			return
 		}
@@ -124,7 +124,7 @@ func FuzzRegistration(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		c, err := ReadRegistration(raw, redirect)
+		c, err := readRegistration(raw, redirect)
 		if clean(t, err, "CANARY"); err != nil {
 			return
 		}
@@ -140,7 +140,7 @@ func FuzzDevice(f *testing.F) {
 	f.Add([]byte(`{"device_code":"CANARY","user_code":"\u202e","verification_url":"javascript:x","expires_in":1e9}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		now := time.Unix(1e9, 0)
-		d, err := ReadDevice(raw, now)
+		d, err := readDevice(raw, now)
 		if clean(t, err, "CANARY"); err != nil {
 			return
 		}

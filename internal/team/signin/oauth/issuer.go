@@ -27,7 +27,7 @@ type Issuer struct {
 	DPoPAlgs        []string // dpop_signing_alg_values_supported
 	ClientDocuments bool     // client_id_metadata_document_supported
 	SaysIss         bool     // authorization_response_iss_parameter_supported
-	Guessed         bool     // made by Guess; nothing of it was published
+	Guessed         bool     // made by guess; nothing of it was published
 	Slash           bool     // the document's issuer differs from the expected one by the slash at its end
 	At              string   // the URL of the document; "" if guessed
 }
@@ -52,16 +52,16 @@ func FindIssuer(ctx context.Context, d Doer, issuer string) (*Issuer, error) {
 		case err != nil:
 			return nil, err
 		case !missing:
-			return ReadIssuer(raw, at, issuer)
+			return readIssuer(raw, at, issuer)
 		}
 	}
 	return nil, fault(IssuerMissing, issuer, "the authorization server %s publishes no metadata", show(issuer)).
 		next("ask whoever runs it to serve " + show(places[0]) + "; until then set signIn.authorizationURL and signIn.tokenURL")
 }
 
-// ReadIssuer reads the document that was found at a URL for this issuer. Its issuer must be identical; only
+// readIssuer reads the document that was found at a URL for this issuer. Its issuer must be identical; only
 // the slash at the end of a URL without a path may differ.
-func ReadIssuer(raw []byte, at, issuer string) (*Issuer, error) {
+func readIssuer(raw []byte, at, issuer string) (*Issuer, error) {
 	d, err := parse(raw)
 	if err != nil {
 		return nil, broken(at, issuerDocument, err)
@@ -167,7 +167,7 @@ func (is *Issuer) checkEndpoints() error {
 }
 
 // Signs reports why nobody can sign in at the issuer with a browser: it has no page for that, or its document
-// doesn't promise PKCE with S256 (AS §Authorization Code Protection: MUST refuse). What Guess returns
+// doesn't promise PKCE with S256 (AS §Authorization Code Protection: MUST refuse). What guess returns
 // promises nothing and is tried.
 func (is *Issuer) Signs() error {
 	switch {
@@ -181,9 +181,9 @@ func (is *Issuer) Signs() error {
 }
 
 // FindLegacy finds the issuer of a server that publishes no resource metadata: the document at the server's
-// origin, or without one what Guess says (AU03 §Server Metadata Discovery and its fallback).
+// origin, or without one what guess says (AU03 §Server Metadata Discovery and its fallback).
 func FindLegacy(ctx context.Context, d Doer, server string) (*Issuer, error) {
-	is, err := Guess(server)
+	is, err := guess(server)
 	if err != nil {
 		return nil, err
 	}
@@ -195,11 +195,11 @@ func FindLegacy(ctx context.Context, d Doer, server string) (*Issuer, error) {
 	case missing:
 		return is, nil
 	}
-	return ReadIssuer(raw, at, is.Issuer)
+	return readIssuer(raw, at, is.Issuer)
 }
 
-// Guess returns the endpoints that AU03 §Fallbacks for Servers without Metadata Discovery gives to a server.
-func Guess(server string) (*Issuer, error) {
+// guess returns the endpoints that AU03 §Fallbacks for Servers without Metadata Discovery gives to a server.
+func guess(server string) (*Issuer, error) {
 	u, err := parseURL(server)
 	if err != nil {
 		return nil, fault(IssuerInvalid, server, "the server's URL can't be used for a sign-in: %v", err)
