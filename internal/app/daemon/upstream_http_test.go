@@ -100,11 +100,13 @@ func (s *badHTTP) tool(w http.ResponseWriter, m *jsonrpc.Message, name string, a
 	case "bomb":
 		var b bytes.Buffer
 		z := gzip.NewWriter(&b)
-		_, _ = io.CopyN(z, zeros{}, 48<<20)
+		_, _ = io.CopyN(z, zeros{}, 1<<20)
 		_ = z.Close()
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Content-Encoding", "gzip")
-		_, _ = w.Write(b.Bytes())
+		for range 48 { // RFC 1952, section 2.2: a file may have several members
+			_, _ = w.Write(b.Bytes())
+		}
 	case "endless":
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.CopyN(w, zeros{}, 64<<20)
@@ -122,12 +124,9 @@ func (s *badHTTP) tool(w http.ResponseWriter, m *jsonrpc.Message, name string, a
 
 type zeros struct{}
 
-func (zeros) Read(b []byte) (int, error) {
-	for i := range b {
-		b[i] = ' '
-	}
-	return len(b), nil
-}
+var blank = bytes.Repeat([]byte(" "), 32<<10)
+
+func (zeros) Read(b []byte) (int, error) { return copy(b, blank), nil }
 
 // TestE11_BadAnswers checks an HTTP server that answers calls badly, in many ways. The client soon
 // gets an error without the server's own text, with the outcome of the call. Dragoman does not send
@@ -187,7 +186,7 @@ func TestE11_BadAnswers(t *testing.T) {
 // cause "too_large", and a later call works.
 func TestU13_EndlessLine(t *testing.T) {
 	t.Parallel()
-	u := child(t, "child", "legacy")
+	u := child(t, "child", "legacy", func(s *config.Server) { s.CallTimeout = 5 * time.Minute }) // a busy machine needs more than one to read the line
 	r := run(t, u)
 	r.call("/mcp", "echo", "{}").wantText(t, "{}")
 	m := r.call("/mcp", "endless", "{}").message(t)

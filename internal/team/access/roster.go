@@ -150,15 +150,15 @@ func (r *Roster) link(ctx context.Context, actor, id, project string, before fun
 }
 
 // Invited returns the person whose invitation has a token, and the people in force then, if it can still be used.
-// Another process may have made it a moment ago, so an unknown one is looked up in the database, for at most two
-// seconds. Whoever asks while somebody else does shares the answer, so strangers make one read at a time.
+// Another process may have made it a moment ago, so an unknown one is looked up in the database, for at most ten
+// seconds: the database may be slow, and a good invitation must not look like a bad one. Whoever asks while somebody else does shares the answer, so strangers make one read at a time.
 func (r *Roster) Invited(ctx context.Context, token string) (store.Person, *People, bool) {
 	p := r.People()
 	x, ok := p.Invited(token, time.Now())
 	if _, shaped := secretOf(token); ok || !shaped {
 		return x, p, ok
 	}
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	r.look(ctx)
 	p = r.People()
