@@ -211,7 +211,10 @@ func recorded(t *testing.T, text []byte) (all []matrixCall) {
 				Payload   struct {
 					ID     json.RawMessage
 					Method string
-					Params struct{ Name, URI, TaskID string }
+					Params struct {
+						Name, URI, TaskID string
+						Ref               struct{ Name, URI string } // what a completion is for
+					}
 					Result *struct {
 						ResultType string
 						IsError    bool
@@ -232,7 +235,8 @@ func recorded(t *testing.T, text []byte) (all []matrixCall) {
 				continue
 			}
 			place[id] = len(all)
-			all = append(all, matrixCall{m.Method, m.Params.Name + m.Params.URI + m.Params.TaskID, unanswered})
+			x := m.Params
+			all = append(all, matrixCall{m.Method, x.Name + x.URI + x.TaskID + x.Ref.Name + x.Ref.URI, unanswered})
 		case !request && m.Method == "":
 			at, ok := place[id]
 			if !ok {
