@@ -83,7 +83,7 @@ func questionAbout(kind catalog.Kind, c *policy.Call, by string) string {
 	case catalog.KindPrompt:
 		ask = "Do you want " + c.Server + " to fill in its prompt "
 	case catalog.KindResource:
-		ask = "Do you want " + c.Server + " to give out its resource "
+		ask = "Do you want " + c.Server + " to send its resource "
 	}
 	ask += quoted(c.Name)
 	raw := c.Args.Raw()

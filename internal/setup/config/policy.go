@@ -53,6 +53,12 @@ func (c *compiler) readRule(o *object, s *Snapshot) (r policy.Rule) {
 	if o.get("do") == nil {
 		c.problem(o.n, o.at("do"), "is missing", "write do: "+oneOf(policy.Dos()))
 	}
+	for _, p := range r.Match {
+		if _, uri, is := strings.Cut(p, "/resource:"); is && r.Do == policy.Confirm && strings.Contains(uri, "{") {
+			start, _, _ := strings.Cut(p, "{")
+			c.problem(o.get("match"), o.at("match"), strconv.Quote(printable(p))+" is a template, which nobody reads, so nobody is asked", "write the URIs that are made from it, such as "+printable(start)+"*")
+		}
+	}
 	o.done()
 	return r
 }

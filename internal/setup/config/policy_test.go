@@ -60,13 +60,14 @@ dragoman:
 // in a project the project alone.
 func TestProblemsOfPolicy(t *testing.T) {
 	for rules, want := range map[string]string{
-		`{match: "*", do: deny}`:                                                   "dragoman.policy: must be a list",
-		`[x]`:                                                                      "dragoman.policy[0]: must be a mapping",
-		`[{do: deny}]`:                                                             "dragoman.policy[0].match: is missing",
-		`[{match: [], do: deny}]`:                                                  "can never match",
-		`[{match: git, do: deny}]`:                                                 `"git" can never match`,
-		`[{match: git/, do: deny}]`:                                                `"git/" can never match`,
-		`[{match: "git/*", do: confrm}]`:                                           "did you mean confirm? write allow, deny or confirm",
+		`{match: "*", do: deny}`:         "dragoman.policy: must be a list",
+		`[x]`:                            "dragoman.policy[0]: must be a mapping",
+		`[{do: deny}]`:                   "dragoman.policy[0].match: is missing",
+		`[{match: [], do: deny}]`:        "can never match",
+		`[{match: git, do: deny}]`:       `"git" can never match`,
+		`[{match: git/, do: deny}]`:      `"git/" can never match`,
+		`[{match: "git/*", do: confrm}]`: "did you mean confirm? write allow, deny or confirm",
+		`[{match: [git/x, "git/resource:git://{path}"], do: confirm}]`: `"git/resource:git://{path}" is a template, which nobody reads, so nobody is asked`,
 		`[{match: "git/*"}]`:                                                       "dragoman.policy[0].do: is missing",
 		`[{match: "git/*", do: allow, as: {name: x}}]`:                             "valid keys: match, who",
 		`[{match: "git/*", do: deny, who: }]`:                                      "names nobody",
