@@ -213,6 +213,9 @@ POST /prompts operator
 POST /prompts/{name}/publish operator
 POST /prompts/{name}/activate operator
 POST /prompts/{name}/off operator
+GET /pins viewer open
+POST /pins/approve operator
+POST /pins/reject operator
 GET /projects viewer
 GET /projects/{name} operator
 PUT /projects/{name} operator

@@ -100,6 +100,7 @@ type API struct {
 	grantAPI
 	secretAPI
 	promptAPI
+	pinAPI
 	projectAPI
 }
 
@@ -138,7 +139,7 @@ func New(o Options) *API {
 	}
 	h := house{project: p, access: o.Access, desk: o.Desk, roster: o.Roster, safe: o.Safe}
 	a.keyAPI, a.peopleAPI, a.secretAPI, a.promptAPI = keyAPI{h}, peopleAPI{h, linkBase(&o)}, secretAPI{h}, promptAPI{h}
-	a.grantAPI = grantAPI{h, o.Ledger}
+	a.grantAPI, a.pinAPI = grantAPI{h, o.Ledger}, pinAPI{h}
 	a.projectAPI = projectAPI{house: h, door: &a.door, homes: o.Homes, inUse: a.inUse, file: o.Config}
 	a.door.names = a.projectNames
 	a.serverAPI = serverAPI{project: p, access: o.Access, config: o.Config, report: a.Report, logs: a.Logs}

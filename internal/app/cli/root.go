@@ -122,7 +122,7 @@ var commandGroups = []struct {
 		newLoginCommand, newLogoutCommand, newSignInsCommand,
 	}},
 	{"look", "Look after a running serve:", []func(*world) *cobra.Command{
-		newStatusCommand, newLogsCommand, newCallsCommand, newConsoleCommand, newRestartCommand, newStopCommand, newReloadCommand, newBackupCommand, newHealthcheckCommand,
+		newStatusCommand, newLogsCommand, newCallsCommand, newToolsCommand, newConsoleCommand, newRestartCommand, newStopCommand, newReloadCommand, newBackupCommand, newHealthcheckCommand,
 	}},
 	{"team", "Share a running serve with a team:", []func(*world) *cobra.Command{newProjectsCommand, newKeysCommand, newPeopleCommand, newSecretsCommand, newPromptsCommand}},
 	{"test", "Test servers and clients:", []func(*world) *cobra.Command{

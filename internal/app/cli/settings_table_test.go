@@ -48,6 +48,7 @@ func policySettings() map[string]setting {
 		"dragoman.policy.do":         row(`{match: a/echo, do: allow}, {match: "*/echo", who: {roles: [admin]}, do: deny}`, false),
 		"dragoman.policy.who.keys":   row(`{match: a/echo, who: {keys: [ci]}, do: allow}`+rest, true),
 		"dragoman.policy.who.people": row(`{match: a/echo, who: {people: [ada]}, do: allow}`+rest, true),
+		"dragoman.pins":              {ours: `pins: hold`, effect: func(s *stage) { s.wants(s.get("/api/v1/pins"), `"mode":"hold"`) }},
 		"dragoman.policy.who.roles":  row(`{match: a/echo, who: {roles: [operator]}, do: allow}`+rest, false),
 	}
 }
@@ -79,6 +80,10 @@ func projectSettings() map[string]setting {
 		"dragoman.projects.NAME.servers":                           row(peer+`, servers: {b: {prefix: fresh}}`, tools(`"fresh__`, `"b__`)),
 		"dragoman.projects.NAME.expose":                            row(`use: [a], expose: {tools: {deny: [echo]}}`, tools(`"a__`, `"a__echo"`)),
 		"dragoman.projects.NAME.policy":                            row(`use: [a], policy: [{match: a/echo, do: deny}]`, tools(`"a__`, `"a__echo"`)),
+		"dragoman.projects.NAME.pins": row(`use: [a], pins: hold`, func(s *stage) {
+			s.wants(s.get("/api/v1/pins?project=shop"), `"mode":"hold"`)
+			s.wants(s.get("/api/v1/pins"), `"mode":"warn"`)
+		}),
 		"dragoman.projects.NAME.limits": row(`limits: {body: 1KiB}`, func(s *stage) {
 			s.wants(s.post("/p/shop/mcp", strings.Repeat(" ", 2000)), "413 ")
 			s.lacks(s.post("/mcp", strings.Repeat(" ", 2000)), "413 ")

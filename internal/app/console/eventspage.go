@@ -43,7 +43,7 @@ func (p *eventsPage) register(f *frame) {
 
 // eventWords maps the kinds of events to the words that the page shows.
 var eventWords = map[event.Kind]string{
-	event.ServerRequest: "server request", event.Loss: "loss", event.Handshake: "handshake", event.Lifecycle: "server", event.Refusal: "refusal", event.Rename: "rename", event.Changed: "tools changed", event.Reload: "reload",
+	event.ServerRequest: "server request", event.Loss: "loss", event.Handshake: "handshake", event.Lifecycle: "server", event.Refusal: "refusal", event.Rename: "rename", event.Changed: "tools changed", event.Pinned: "definitions changed", event.Reload: "reload",
 }
 
 func (p *eventsPage) view(r *http.Request) (*View, error) {
@@ -113,7 +113,7 @@ func rowOf(e *keptEvent) eventRow {
 		}
 	case event.Loss:
 		row.Class, row.Item = "warn", e.Item
-	case event.Changed:
+	case event.Changed, event.Pinned:
 		row.Class = "warn"
 	case event.Refusal:
 		row.Class, row.What = "warn", e.Method

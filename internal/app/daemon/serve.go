@@ -192,6 +192,7 @@ func (d *daemon) serve(ctx context.Context, e *entry, address string, reload <-c
 		running.Go(func() { followCertificate(ctx, d.opts.cert, d.opts.Config.TLS, d.log) })
 	}
 	running.Go(func() { d.homes.follow(ctx) })
+	running.Go(func() { followPins(ctx, d.opts.store, d.runtime.PinsChanged) })
 	running.Go(func() { followPrompts(ctx, d.opts.store, d.runtime) })
 	running.Go(func() { d.signIns.follow(ctx, d.runtime, d.log) })
 	if d.opts.ConfigPath != "" {
@@ -375,7 +376,7 @@ func newDaemon(o ServeOptions, e *entry, local bool) *daemon {
 	d.runtime = runtime.New(runtime.Options{
 		Config: o.Config, Log: o.Log, Events: d.events, Calls: kept, Recent: o.recent, Guard: d.guard, Principal: e.gate.Principal, Reach: e.gate.Reach, Caller: e.gate.Caller, Budget: d.budget, Drain: o.Drain, Version: o.Version,
 		Exposed: !local, TaskKey: taskKey(o.KeyFolders, o.Log), ListFolder: listFolder(o.KeyFolders, o.Log), Own: d.own, Gate: o.Gate, Traces: d.traces.Tracer(),
-		Credentials: d.signIns.credentials, SignIn: d.signIns.of, Prompts: promptsIn(o.store),
+		Credentials: d.signIns.credentials, SignIn: d.signIns.of, Prompts: promptsIn(o.store), Keyed: !e.gate.Open(), Pins: newPinKeeper(o.store, o.KeyFolders, o.Log),
 	})
 	d.masks.Store(d.runtime)
 	d.project = d.runtime.Default()
@@ -395,6 +396,7 @@ func newDaemon(o ServeOptions, e *entry, local bool) *daemon {
 	d.metrics.WatchBudget(d.budget)
 	d.metrics.WatchEndpoints(d.counts, d.guard)
 	d.metrics.WatchServers(d.statuses)
+	d.metrics.WatchPins(d.changedPins)
 	d.metrics.WatchTraces(d.traces)
 	return d
 }

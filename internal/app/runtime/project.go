@@ -24,6 +24,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/relay/downstream"
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 	"github.com/dragoman-mcp/dragoman/internal/relay/gateway"
+	"github.com/dragoman-mcp/dragoman/internal/relay/pins"
 	"github.com/dragoman-mcp/dragoman/internal/relay/upstream"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
@@ -52,6 +53,7 @@ type Project struct {
 	maxBody   atomic.Int64
 	texts     instructions
 	prompts   prompts
+	pins      pinboard
 	joined    *mount        // the endpoint of all servers
 	gone      chan struct{} // closed when the project was removed or the process stops
 
@@ -68,7 +70,7 @@ type Project struct {
 	single   map[string]*mount          // the endpoints of single servers, by server name
 	singles  map[string]*gateway.Single // the handlers of the endpoints in single, by server name
 	policy   atomic.Pointer[rules]      // of snapshot; written under mu
-	round    int                        // how often somebody has got other roles; rules of another round aren't the same
+	round    int                        // how often somebody has got other roles, or what is held has changed; rules of another round aren't the same
 	draining bool
 	removed  bool // gone is closed or about to be
 }
@@ -114,6 +116,7 @@ func (r *Runtime) newProject(name string, s *config.Snapshot) *Project {
 		p.prompts.replace(o.Prompts(name))
 	}
 	p.limit(s)
+	p.openPins()
 	p.joined = p.newMount("")
 	return p
 }
@@ -357,6 +360,9 @@ func (p *Project) planLocked(s *config.Snapshot, order []*server, enabled []conf
 		l.gateways = append(l.gateways, p.gateway)
 	}
 	p.setSigners(order)
+	if mode := p.pinMode(s); p.pins.mode.Swap(uint32(mode)) != uint32(mode) {
+		p.round++ // other items may be held
+	}
 	before, policy := p.policy.Load(), p.newRules(s)
 	if before.same(policy) {
 		policy = before
@@ -379,6 +385,7 @@ func (p *Project) planLocked(s *config.Snapshot, order []*server, enabled []conf
 		}
 		h := p.runtime.opts.Gate.Single(p.bridge, x, &p.listens, enabled[i])
 		h.Project, h.Expose, h.Filter, h.SignIn, h.Policy = p.name, exposedOf(enabled[i]), p.filterBy(policy), p.signIn, policy.chain(h.Policy)
+		h.Vet, h.Withheld = p.vet(enabled[i]), p.withheld(x.Name())
 		if x.shelf != nil {
 			h.Kept = x.shelf
 		}
@@ -400,7 +407,7 @@ func (p *Project) newMerged(s *config.Snapshot, order []*server, enabled []confi
 	gate, policy := &p.runtime.opts.Gate, p.policy.Load()
 	g := &gateway.Merged{
 		Bridge: p.bridge, Policy: policy.chain(gate.Policy), Audit: gate.Audit, Project: p.name, Listens: &p.listens, Names: catalog.Names{Separator: s.Separator}, Identity: p.identity(s),
-		Prefixes: make(map[string]string), Expose: exposedOf(enabled...), Filter: p.filterBy(policy), Vet: Vet(enabled...), Clean: p.Clean, URIs: &p.uris, Before: p.gateway,
+		Prefixes: make(map[string]string), Expose: exposedOf(enabled...), Filter: p.filterBy(policy), Vet: p.vet(enabled...), Withholds: p.PinMode() == pins.Hold, Clean: p.Clean, URIs: &p.uris, Before: p.gateway,
 		SignIn: p.signIn, Own: p.prompts.upstream(),
 	}
 	var names []string

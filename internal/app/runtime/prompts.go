@@ -154,14 +154,14 @@ func (s *prompts) List(_ context.Context, _ *mcp.ClientInfo, method string) (ite
 	}
 	for _, x := range s.stored() {
 		if x.Published != 0 {
-			items = append(items, listed(&x.Served.Prompt))
+			items = append(items, listing(&x.Served.Prompt))
 		}
 	}
 	return items, true, nil
 }
 
-// listed returns a prompt as prompts/list has it.
-func listed(p *prompt.Prompt) []byte {
+// listing returns a prompt as prompts/list has it.
+func listing(p *prompt.Prompt) []byte {
 	out := jsonrpc.AppendQuote([]byte(`{"name":`), p.Name)
 	if p.Description != "" {
 		out = jsonrpc.AppendQuote(append(out, `,"description":`...), p.Description)

@@ -182,21 +182,27 @@ func TestRegraded(t *testing.T) {
 	}
 }
 
+// listed returns all pages of all lists.
+func listed(t *testing.T, c *fake.Client) (lists string) {
+	t.Helper()
+	for _, method := range []string{mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources, mcp.MethodListTemplates, mcp.MethodListSkills} {
+		for cursor := ""; ; {
+			list := said(t, c, method, cursor)
+			lists += list
+			next, ok := jsonrpc.Text([]byte(list), jsonrpc.Find([]byte(list), jsonrpc.Whole([]byte(list)), "nextCursor"))
+			if !ok {
+				break
+			}
+			cursor = `"cursor":` + string(jsonrpc.AppendQuote(nil, next))
+		}
+	}
+	return lists
+}
+
 func (h *ruledHouse) checkItems(t *testing.T, c *fake.Client, prefixes []string, allowed bool) {
 	t.Helper()
 	for _, prefix := range prefixes {
-		lists := ""
-		for _, method := range []string{mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources, mcp.MethodListTemplates, mcp.MethodListSkills} {
-			for cursor := ""; ; {
-				list := said(t, c, method, cursor)
-				lists += list
-				next, ok := jsonrpc.Text([]byte(list), jsonrpc.Find([]byte(list), jsonrpc.Whole([]byte(list)), "nextCursor"))
-				if !ok {
-					break
-				}
-				cursor = `"cursor":` + string(jsonrpc.AppendQuote(nil, next))
-			}
-		}
+		lists := listed(t, c)
 		for _, item := range []string{`"` + prefix + `echo"`, `"` + prefix + `greet"`, `"fake://text"`, `"fake://items/1"`, `"fake://items/{id}"`, `"skill://fake/SKILL.md"`} {
 			if strings.Contains(lists, item) != allowed {
 				t.Errorf("allowed %t: the lists have %s: %t", allowed, item, !allowed)

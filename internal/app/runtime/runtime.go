@@ -55,6 +55,10 @@ type Options struct {
 	// Caller says how the rules of a project know who; see config.Snapshot.Policy. It's called for each request,
 	// and must not block. Nil knows nobody, so that only the rules for everybody count.
 	Caller func(who *identity.Principal, project string) policy.Caller
+	// Keyed means that clients need a key, so that changed definitions are held if the configuration doesn't say
+	// otherwise. Pins keeps what was seen; nil keeps nothing.
+	Keyed bool
+	Pins  PinKeeper
 	// Budget is for the messages of all projects. The default project may use it all, each other one as
 	// much as its own limits allow.
 	Budget *transport.Budget

@@ -48,7 +48,7 @@ func NewLog(p *event.Publisher, o LogOptions) *Log {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	want := []event.Kind{event.Loss, event.Refusal, event.Rename, event.Changed, event.Handshake, event.BadMessage}
+	want := []event.Kind{event.Loss, event.Refusal, event.Rename, event.Changed, event.Pinned, event.Handshake, event.BadMessage}
 	if o.Log.Enabled(context.Background(), slog.LevelDebug) {
 		want = append(want, event.Step, event.Stderr)
 	}
@@ -139,6 +139,8 @@ func (l *Log) write(e *event.Event) {
 	case event.Changed:
 		l.record(e, "tools of a server have changed", slog.String("server", e.Server), slog.String("what", e.Detail),
 			slog.Int("changed", e.Change.Changes), slog.Int("added", e.Change.Additions), slog.Int("removed", e.Change.Removals))
+	case event.Pinned:
+		l.record(e, "definitions have changed since they were approved", slog.String("server", e.Server), slog.String("what", e.Name), slog.String("then", e.Detail), slog.Int("definitions", e.In))
 	case event.Refusal:
 		l.record(e, e.Detail, slog.String("server", e.Server), slog.String("principal", e.Who.Key()), slog.String("method", e.Method), slog.String("code", "request_refused"))
 	case event.BadMessage:
@@ -235,7 +237,7 @@ func (l *Log) record(e *event.Event, text string, attrs ...slog.Attr) {
 		return
 	}
 	switch e.Kind {
-	case event.Loss, event.Rename, event.Changed:
+	case event.Loss, event.Rename, event.Changed, event.Pinned:
 		l.mask(e, attrs)
 	}
 	r := slog.NewRecord(e.Time, e.Level, text, 0)
@@ -248,7 +250,7 @@ func (l *Log) record(e *event.Event, text string, attrs ...slog.Attr) {
 func (l *Log) mask(e *event.Event, attrs []slog.Attr) {
 	clean := cleaner(l.o.Clean, e)
 	for i, a := range attrs {
-		if a.Key == "name" || a.Key == "what" || a.Key == "why" {
+		if a.Key == "name" || a.Key == "what" || a.Key == "why" || a.Key == "then" {
 			attrs[i].Value = slog.StringValue(clean(a.Value.String()))
 		}
 	}

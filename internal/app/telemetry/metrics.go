@@ -143,6 +143,31 @@ func (m *Metrics) WatchBudget(b *transport.Budget) {
 		}, func() float64 { return float64(b.State().Refused) }))
 }
 
+// WatchPins exports how many changed definitions wait for a decision, which all returns by project and server. It's
+// called on each scrape.
+func (m *Metrics) WatchPins(all func() map[string]map[string]int) {
+	m.registry.MustRegister(&changedPins{all: all, desc: prometheus.NewDesc(
+		"dragoman_changed_definitions", "Tools, prompts and templates of a server that have changed since they were approved, and about which nobody has decided.", []string{"project", "server"}, nil)})
+}
+
+// changedPins is the collector of WatchPins.
+type changedPins struct {
+	all  func() map[string]map[string]int
+	desc *prometheus.Desc
+}
+
+// Describe implements prometheus.Collector.
+func (x *changedPins) Describe(c chan<- *prometheus.Desc) { c <- x.desc }
+
+// Collect implements prometheus.Collector.
+func (x *changedPins) Collect(c chan<- prometheus.Metric) {
+	for project, servers := range x.all() {
+		for server, n := range servers {
+			c <- prometheus.MustNewConstMetric(x.desc, prometheus.GaugeValue, float64(n), project, server)
+		}
+	}
+}
+
 // servers is a collector that exports the state of each server.
 type servers struct {
 	all                             func() map[string][]upstream.Status

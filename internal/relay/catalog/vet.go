@@ -15,19 +15,27 @@ type Vet func(kind Kind, server string, from mcp.Revision, raw []byte) (Verdict,
 type Verdict struct {
 	// Hide is the reason, as a clause, why no client may see the item. Operators see both.
 	Hide string
+	// Held means that Hide is also the answer to a request that names the item; see View.Held. Without it, the
+	// item is as one that doesn't exist.
+	Held bool
 }
 
 // Judge returns an item of the list that a method reads, as clients see it. If hide is not "", it is the
 // reason why they do not.
 func (v Vet) Judge(method, server string, from mcp.Revision, raw []byte) (item []byte, hide string) {
+	item, verdict := v.judge(method, server, from, raw)
+	return item, verdict.Hide
+}
+
+func (v Vet) judge(method, server string, from mcp.Revision, raw []byte) ([]byte, Verdict) {
 	if v == nil {
-		return raw, ""
+		return raw, Verdict{}
 	}
 	verdict, edits := v(kindOf(method), server, from, raw)
 	if edits.Len() > 0 {
 		raw = edits.Splice(make([]byte, 0, len(raw)+32), raw)
 	}
-	return raw, verdict.Hide
+	return raw, verdict
 }
 
 // vetted is a list of a server, divided into what clients see and what they do not.
@@ -41,6 +49,7 @@ type vetted struct {
 type HiddenItem struct {
 	JSON []byte
 	Why  string
+	Held bool // see Verdict.Held
 }
 
 // vet divides a list of a server.
@@ -50,9 +59,9 @@ func (c *Catalog) vet(method, server string, from mcp.Revision, all [][]byte) ve
 	if c.Vet != nil {
 		items, out.passed = make([][]byte, 0, len(all)), make([][]byte, 0, len(all))
 		for _, raw := range all {
-			item, why := c.Vet.Judge(method, server, from, raw)
-			if why != "" {
-				out.left = append(out.left, HiddenItem{raw, why})
+			item, v := c.Vet.judge(method, server, from, raw)
+			if v.Hide != "" {
+				out.left = append(out.left, HiddenItem{raw, v.Hide, v.Held})
 				continue
 			}
 			out.passed, items = append(out.passed, raw), append(items, item)

@@ -53,11 +53,15 @@ func (v View) Servers() []Source {
 // NotFound returns the error for a tool or prompt that Find does not find. If the name has the
 // prefix of a server whose list was never read, the name may be correct. In this case, the error is
 // the reason why the last reading failed. The error is the same for all names with that prefix. If
-// servers without a prefix were never read, the error names them.
+// servers without a prefix were never read, the error names them. If the item is held, the error says why; see
+// View.Withheld.
 func (v View) NotFound(kind Kind, name string) error {
 	e := &mcp.Error{Origin: mcp.FromGateway, Cause: "unavailable", Outcome: mcp.NotSent, Retryable: true, Op: "find " + kind.noun()}
 	c := v.c
 	server, why, cause := v.unread(kind.method(), func(u Source) bool { return strings.HasPrefix(name, clean(c.prefix(u)+c.Names.separator())) })
+	if held := v.withheld(kind, name); held != nil {
+		return held
+	}
 	if server == "" {
 		all := v.unlisted(kind.method())
 		if len(all) == 0 {

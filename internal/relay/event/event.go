@@ -35,11 +35,12 @@ const (
 	Stderr                        // a line from stderr of a server; Detail is the line
 	Reload                        // a changed configuration was applied or refused
 	Changed                       // tools of a server differ from those that it listed before; Change says how
+	Pinned                        // definitions differ from those that were approved
 	BadMessage                    // a client sent a message that is not valid, except initialize and server/discover
 	kinds                         // the number of kinds plus one
 )
 
-var kindNames = [kinds]string{"", "call", "server_request", "loss", "handshake", "notification", "lifecycle", "refusal", "rename", "step", "stderr", "reload", "changed", "bad_message"}
+var kindNames = [kinds]string{"", "call", "server_request", "loss", "handshake", "notification", "lifecycle", "refusal", "rename", "step", "stderr", "reload", "changed", "pinned", "bad_message"}
 
 // String returns the name of the kind for logs and JSON. It returns "" for an unknown kind.
 func (k Kind) String() string {
@@ -130,6 +131,8 @@ const DefaultProject = "default"
 //	Rename         Method is the method of the list, Name the server's own name of the item,
 //	               and Detail the reason
 //	Changed        Method is the method of the list, and Detail describes Change
+//	Pinned         Name has the kinds and names of the first definitions, In is how many there are, and
+//	               Detail says what becomes of them
 //	Reload         Outcome is OK if the configuration was applied, and mcp.Failed if it was
 //	               refused; Detail says what changed, or why it was refused
 type Event struct {

@@ -49,6 +49,9 @@ type Merged struct {
 	Expose catalog.Filter
 	// Vet judges each item when a list is read. Nil lets all items pass.
 	Vet catalog.Vet
+	// Withholds means that Vet may hold items. Then the list with an item is read before the item is used, if it
+	// wasn't read yet; see catalog.View.Withheld.
+	Withholds bool
 	// Filter returns the filter for a principal. This filter applies after Expose. If Filter or its
 	// result is nil, the principal sees everything that Expose does not hide. Filter is called for
 	// each request and must not block.
@@ -204,6 +207,11 @@ func (g *Merged) resolve(ctx context.Context, c *mcp.Call) (*route, error) {
 			r.setServer(u.(Upstream))
 		}
 	}
+	if err == nil && g.Withholds && !r.signsIn {
+		if kind, _, _ := named(c); kind != 0 {
+			err = r.view.Withheld(ctx, kind, r.Server, r.Name)
+		}
+	}
 	return r, err
 }
 
@@ -242,6 +250,9 @@ func (r *route) findOwner(ctx context.Context, at jsonrpc.Span, find func(contex
 	uri, _ := jsonrpc.Text(r.Msg.Raw, at)
 	t, err := find(ctx, uri)
 	if err != nil {
+		if held := r.view.WithheldURI(uri); held != nil {
+			err = held
+		}
 		return uri, err
 	}
 	r.goTo(at, t)
@@ -406,4 +417,10 @@ func (g *Merged) Drain() {
 func (g *Merged) Close() {
 	g.Drain()
 	g.catalog().Close()
+}
+
+// Withheld returns the error for an item of a server that is held for a client, or nil, as for requests to this
+// gateway; see catalog.View.Withheld. name is the server's own.
+func (g *Merged) Withheld(ctx context.Context, f *mcp.ClientInfo, kind catalog.Kind, server, name string) error {
+	return g.catalog().View(f, nil).Withheld(ctx, kind, server, name)
 }

@@ -31,6 +31,9 @@ type Single struct {
 	Expose catalog.Filter
 	// Vet judges each item of a list that the server sends to a client. Nil lets all items pass.
 	Vet catalog.Vet
+	// Withheld returns the error for an item that is held, or nil, for a client that may see the item. It may read
+	// lists; see catalog.View.Withheld. Nil holds nothing.
+	Withheld func(ctx context.Context, f *mcp.ClientInfo, kind catalog.Kind, name string) error
 	// Filter returns the filter for a principal. This filter applies after Expose. If Filter or its
 	// result is nil, the principal sees everything that Expose does not hide. Filter is called for
 	// each request and must not block.
@@ -77,7 +80,7 @@ func (g *Single) Run(ctx context.Context, c *mcp.Call, k mcp.Caller, do func(con
 
 // resolve implements resolver. The route sends all requests to the server. resolve refuses requests
 // for hidden items.
-func (g *Single) resolve(_ context.Context, c *mcp.Call) (*route, error) {
+func (g *Single) resolve(ctx context.Context, c *mcp.Call) (*route, error) {
 	r := newRoute(c)
 	r.Sole = true
 	r.setServer(g.Upstream)
@@ -101,6 +104,15 @@ func (g *Single) resolve(_ context.Context, c *mcp.Call) (*route, error) {
 	}
 	if r.show != nil {
 		if err := hidden(c, r.Server, r.show); err != nil {
+			return r, err
+		}
+	}
+	if g.Withheld != nil {
+		kind, name, err := named(c)
+		if kind != 0 {
+			err = g.Withheld(ctx, c.Client, kind, name)
+		}
+		if err != nil {
 			return r, err
 		}
 	}
@@ -158,6 +170,27 @@ func referred(c *mcp.Call) (kind catalog.Kind, at jsonrpc.Span, name string, ok 
 		return catalog.KindTemplate, at, name, ok
 	}
 	return catalog.KindResource, at, name, ok
+}
+
+// named returns the kind and the name of the item that a request uses, as the client calls it. The kind is 0 if it
+// names none whose definition may be held.
+func named(c *mcp.Call) (kind catalog.Kind, name string, err error) {
+	switch c.Msg.Method {
+	case mcp.MethodCallTool:
+		return catalog.KindTool, c.Name, nil
+	case mcp.MethodGetPrompt:
+		return catalog.KindPrompt, c.Name, nil
+	case mcp.MethodReadResource, mcp.MethodSubscribe:
+		name, _ = jsonrpc.Text(c.Msg.Raw, c.Msg.Param("uri"))
+		return catalog.KindResource, name, nil
+	case mcp.MethodComplete:
+		kind, _, name, ok := referred(c)
+		if !ok {
+			return 0, "", errReference
+		}
+		return kind, name, nil
+	}
+	return 0, "", nil
 }
 
 // hidden returns the error that refuses a request for a hidden item. It returns nil if the filter

@@ -31,6 +31,7 @@ var snapshotSettings = map[string]string{
 	"Expose":                            "expose",
 	"Policy":                            "policy",
 	"House":                             "policy",
+	"Pins":                              "pins",
 	"File":                              "", "Empty": "", "Servers": "", "Projects": "",
 }
 

@@ -204,6 +204,7 @@ func (c *compiler) readOurs(o *object, s *Snapshot) {
 		s.Origins = append(s.Origins, strings.ToLower(e.text))
 	})
 	o.boolean("console", &s.Console)
+	readPins(o, s)
 	s.Record = Recording(1 + o.choice("record", recordings, -1))
 	if l := o.object("log"); l != nil {
 		levels := []string{"debug", "info", "warn", "error"}

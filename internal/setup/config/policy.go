@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
+	"github.com/dragoman-mcp/dragoman/internal/relay/pins"
 	"github.com/dragoman-mcp/dragoman/internal/relay/policy"
 )
 
@@ -123,6 +124,18 @@ func shadow(before policy.Rules, r policy.Rule) int {
 func covers(q, p string) bool {
 	first, rest, wild := strings.Cut(q, "*")
 	return q == p || wild && rest == "" && strings.HasPrefix(p, first)
+}
+
+// readPins reads what a changed definition means. A project has what default has, unless it says otherwise.
+func readPins(o *object, s *Snapshot) {
+	s.Pins = pins.Mode(1 + o.choice("pins", pins.Modes(), int(s.Pins)-1))
+}
+
+// pins prints what a changed definition means, if the file says it.
+func (p *printer) pins(m pins.Mode) {
+	if m != 0 {
+		p.text(1, "pins", m.String())
+	}
 }
 
 // policy prints the rules of a project.

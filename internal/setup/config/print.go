@@ -81,6 +81,7 @@ func (s *Snapshot) AppendYAML(dst []byte) []byte {
 		}
 	})
 	p.policy(s.Policy)
+	p.pins(s.Pins)
 	p.projects(s.Projects)
 	p.log(&s.Log)
 	p.traces(&s.Traces)
@@ -132,6 +133,7 @@ func (p *printer) projects(all []Project) {
 		p.limits(&s.Limits)
 		p.expose(1, s.Expose)
 		p.policy(s.Policy)
+		p.pins(s.Pins)
 		p.within = 3
 		p.mapping(0, "mcpServers", len(own), func() {
 			for _, y := range own {

@@ -11,6 +11,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/dialect"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/relay/pins"
 	"github.com/dragoman-mcp/dragoman/internal/relay/policy"
 )
 
@@ -65,6 +66,9 @@ type Snapshot struct {
 	// Policy says who may use which items. House is that of default, and holds for the servers of default that
 	// a project uses; nil for default itself.
 	Policy, House policy.Rules
+	// Pins says what a changed definition of a tool, a prompt or a template means. Zero leaves it to serve: it's
+	// warn where clients need no key, and else hold.
+	Pins pins.Mode
 
 	secrets      Secrets // looked up the secrets; for Where
 	readsSecrets bool

@@ -1,0 +1,137 @@
+package admin
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/app/runtime"
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
+	"github.com/dragoman-mcp/dragoman/internal/relay/pins"
+	"github.com/dragoman-mcp/dragoman/internal/relay/policy"
+)
+
+// Pins are the definitions that have changed since they were approved.
+type Pins struct {
+	Mode    string      `json:"mode" enum:"off,warn,hold" doc:"what a change means: the setting pins, or its default"`
+	Changes []PinChange `json:"changes" doc:"the changes about which nobody has decided, sorted by server, kind and name"`
+}
+
+// PinChange is a tool, a prompt or a resource template that has changed.
+type PinChange struct {
+	Server string    `json:"server" doc:"the server's name"`
+	Item   string    `json:"item" doc:"TOOL, prompt:NAME or resource:TEMPLATE, as in rules"`
+	SHA256 string    `json:"sha256" doc:"the hash of the definition as it is now, which a decision names"`
+	Since  time.Time `json:"since" doc:"when this definition was first seen"`
+	Held   bool      `json:"held" doc:"whether clients can't use the item until it's approved"`
+	Diff   string    `json:"diff" doc:"what has changed as a unified diff of one line for each value; what nobody could see is drawn, such as <U+200B>"`
+}
+
+// PinDecision says about which change somebody decides.
+type PinDecision struct {
+	Server string `json:"server" doc:"the server's name"`
+	Item   string `json:"item" doc:"TOOL, prompt:NAME or resource:TEMPLATE"`
+	SHA256 string `json:"sha256" doc:"the hash of the definition that was looked at"`
+}
+
+// PinDecided is the response to a decision.
+type PinDecided struct {
+	PinDecision
+	State string `json:"state" enum:"approved,rejected" doc:"what was decided"`
+	Note  string `json:"note,omitempty" doc:"a sentence if dragoman forgets the decision when it ends"`
+}
+
+var pinRoutes = []route{
+	{
+		method: http.MethodGet, path: "/pins", open: true, least: identity.Viewer, name: "pins", summary: "Tools, prompts and templates that have changed since they were approved",
+		answer: Pins{}, problems: []int{503}, read: func(a *API, r *http.Request) (any, *Problem) { return result(a.readPins(r)) },
+	},
+	{
+		method: http.MethodPost, path: "/pins/approve", least: identity.Operator, name: "approvePin", summary: "Approve a changed definition, so that clients can use it",
+		body: PinDecision{}, answer: PinDecided{}, problems: pinProblems,
+		read: withBody(maxPinBody, func(a *API, r *http.Request, q PinDecision) (PinDecided, *Problem) {
+			return a.decidePin(r, q, pins.Approved)
+		}),
+	},
+	{
+		method: http.MethodPost, path: "/pins/reject", least: identity.Operator, name: "rejectPin", summary: "Reject a changed definition, so that nobody is asked about it again; clients can't use it if changes are held",
+		body: PinDecision{}, answer: PinDecided{}, problems: pinProblems,
+		read: withBody(maxPinBody, func(a *API, r *http.Request, q PinDecision) (PinDecided, *Problem) {
+			return a.decidePin(r, q, pins.Rejected)
+		}),
+	},
+}
+
+var pinProblems = []int{400, 404, 409, 413, 415, 422, 503}
+
+// maxPinBody is the maximum size in bytes of a request with a decision.
+const maxPinBody = 64 << 10
+
+// pinAPI shows the changed definitions of a project, and takes decisions about them.
+type pinAPI struct{ house }
+
+// readPins answers GET /pins.
+func (a *pinAPI) readPins(r *http.Request) (Pins, *Problem) {
+	all, err := a.project.PinChanges(r.Context())
+	if err != nil {
+		return Pins{}, a.problem(err)
+	}
+	mode := a.project.PinMode()
+	out := Pins{Mode: mode.String(), Changes: make([]PinChange, len(all))}
+	for i, c := range all {
+		out.Changes[i] = PinChange{Server: c.Server, Item: itemOf(c.ID), SHA256: c.Sum.String(), Since: c.Since.UTC(), Held: mode == pins.Hold, Diff: c.Diff}
+	}
+	return out, nil
+}
+
+// itemOf returns what people write for something with a definition, without its server.
+func itemOf(id pins.ID) string {
+	switch id.Kind {
+	case "tool":
+		return policy.Tool(id.Name)
+	case "prompt":
+		return policy.Prompt(id.Name)
+	}
+	return policy.Resource(id.Name)
+}
+
+// decidePin answers POST /pins/approve and /pins/reject.
+func (a *pinAPI) decidePin(r *http.Request, q PinDecision, state pins.State) (PinDecided, *Problem) {
+	who, err := a.access.Check(r)
+	if err != nil || who.Subject == "" {
+		return PinDecided{}, &Problem{Type: "no-access", Title: "Nobody knows who sent this request", Status: http.StatusUnauthorized}
+	}
+	if bad := a.project.noServer(q.Server); bad != nil {
+		return PinDecided{}, bad
+	}
+	sum, ok := pins.ParseSum(q.SHA256)
+	if !ok {
+		return PinDecided{}, &Problem{Type: "hash", Title: "This is no hash", Status: http.StatusUnprocessableEntity, Detail: "The member sha256 has 64 hexadecimal digits. GET " + apiRoot + "/pins has the hashes of the changed definitions."}
+	}
+	for _, c := range a.project.ChangedPins() {
+		if c.Server != q.Server || itemOf(c.ID) != q.Item || c.Sum != sum {
+			continue
+		}
+		err := a.project.DecidePin(r.Context(), who.Subject, c.ID, sum, state)
+		switch {
+		case errors.Is(err, runtime.ErrNoChange):
+			return PinDecided{}, changedAgain()
+		case err != nil:
+			return PinDecided{}, a.problem(err)
+		}
+		return PinDecided{PinDecision: q, State: string(state), Note: a.noteOfPins()}, nil
+	}
+	return PinDecided{}, changedAgain()
+}
+
+// noteOfPins returns a sentence if the decision is forgotten when the process ends.
+func (a *pinAPI) noteOfPins() string {
+	if a.safe == nil {
+		return ""
+	}
+	return a.note()
+}
+
+func changedAgain() *Problem {
+	return conflict("changed-again", "This definition does not wait for a decision", "The definition has changed again since you looked at it, or somebody has decided about it. Look again with `dragoman tools review`.")
+}

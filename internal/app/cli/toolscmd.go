@@ -1,0 +1,198 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dragoman-mcp/dragoman/internal/app/admin"
+)
+
+// toolsCommand is `dragoman tools` and its subcommands.
+type toolsCommand struct {
+	*world
+	houseFlags
+}
+
+func newToolsCommand(w *world) *cobra.Command {
+	c := &toolsCommand{world: w}
+	cmd := &cobra.Command{
+		Use:   "tools COMMAND",
+		Short: "Review tools that have changed, and approve or reject them",
+		Long: `"dragoman serve" remembers the definitions of all tools, prompts and resource
+templates. One that has changed since is reported, or held until somebody has
+approved it: see the setting "pins".`,
+		Example: `  # Look at what has changed.
+  dragoman tools review
+
+  # Approve it.
+  dragoman tools approve notes/search 3f2a9c1b2d3e`,
+		Args:              noArguments,
+		RunE:              c.review,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	c.addFlags(cmd)
+	cmd.AddCommand(newToolsReviewCommand(w), newToolsDecideCommand(w, "approve"), newToolsDecideCommand(w, "reject"))
+	return cmd
+}
+
+func newToolsReviewCommand(w *world) *cobra.Command {
+	c := &toolsCommand{world: w}
+	cmd := &cobra.Command{
+		Use:   "review [SERVER] [flags]",
+		Short: "Show the tools, prompts and templates that have changed",
+		Long: `Show what has changed in the definitions about which nobody has decided yet,
+with a line for each value. Characters that nobody could see, or that would
+reorder the text around them, are drawn as their code point, such as <U+200B>.`,
+		Example: `  dragoman tools review
+
+  # Of one server, as JSON.
+  dragoman tools review notes --json`,
+		Args:              cobra.MaximumNArgs(1),
+		RunE:              c.review,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	c.addFlags(cmd)
+	return cmd
+}
+
+func newToolsDecideCommand(w *world, verb string) *cobra.Command {
+	c := &toolsCommand{world: w}
+	about := `Approve the definition of a tool, a prompt (SERVER/prompt:NAME) or a template
+(SERVER/resource:TEMPLATE) that you have looked at with "dragoman tools review".
+Clients can use it from now on, and hear that their lists have changed. What was
+approved before stays approved.`
+	if verb == "reject" {
+		about = `Reject the definition of a tool, a prompt (SERVER/prompt:NAME) or a template
+(SERVER/resource:TEMPLATE) that you have looked at with "dragoman tools review".
+It isn't shown there again. With "pins: hold", clients can't use it.`
+	}
+	cmd := &cobra.Command{
+		Use:   verb + " SERVER/NAME HASH [flags]",
+		Short: strings.ToUpper(verb[:1]) + verb[1:] + " a changed tool, prompt or template",
+		Long: about + `
+
+HASH is what "dragoman tools review" prints. If the definition has changed again
+meanwhile, nothing is done.`,
+		Example: `  dragoman tools ` + verb + ` notes/search 3f2a9c1b2d3e
+
+  # A prompt, of the serve on another machine.
+  dragoman tools ` + verb + ` notes/prompt:summarize 9d01e4c27ab5 --url https://mcp.example.com`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 2 {
+				return usagef("write `dragoman tools "+verb+" SERVER/NAME HASH`, as `dragoman tools review` prints it", "expected two arguments, got %d", len(args))
+			}
+			return nil
+		},
+		RunE:              func(cmd *cobra.Command, args []string) error { return c.decide(cmd, verb, args[0], args[1]) },
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	c.addFlags(cmd)
+	return cmd
+}
+
+// shownHash is how many digits of a hash people are shown, and leastHash how many they must write.
+const (
+	shownHash = 12
+	leastHash = 8
+)
+
+// changes calls do with a running serve and what has changed there.
+func (c *toolsCommand) changes(cmd *cobra.Command, do func(context.Context, *running, *admin.Pins) error) error {
+	ctx := cmd.Context()
+	s, err := locator{c.env}.running(ctx, &c.runningFlags)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	s.project = c.project
+	var all admin.Pins
+	if err = s.decode(ctx, "/api/v1/pins", nil, &all); err == nil {
+		err = do(ctx, s, &all)
+	}
+	return signalOr(ctx, err)
+}
+
+func (c *toolsCommand) review(cmd *cobra.Command, args []string) error {
+	return c.changes(cmd, func(_ context.Context, _ *running, all *admin.Pins) error {
+		list := all.Changes[:0]
+		for _, x := range all.Changes {
+			if len(args) == 0 || x.Server == args[0] {
+				list = append(list, x)
+			}
+		}
+		all.Changes = list
+		if c.asJSON {
+			return c.printJSON(all, "  ")
+		}
+		if len(list) == 0 {
+			switch all.Mode {
+			case "off":
+				c.status.Printf("nobody looks for changes, because of pins: off")
+			default:
+				c.status.Printf("nothing has changed that nobody has decided about")
+			}
+			return nil
+		}
+		var b strings.Builder
+		for i, x := range list {
+			if i > 0 {
+				b.WriteByte('\n')
+			}
+			what := x.Server + "/" + x.Item
+			state := "has changed; clients can use it, because of pins: warn"
+			if x.Held {
+				state = "has changed, and is held"
+			}
+			fmt.Fprintf(&b, "%s %s\n%s", clean(what), state, cleanLines(x.Diff))
+			fmt.Fprintf(&b, "dragoman tools approve %s %s%s\n", clean(shellWord(what)), clean(x.SHA256[:min(shownHash, len(x.SHA256))]), c.words())
+		}
+		_, err := io.WriteString(c.stdout, b.String())
+		return err
+	})
+}
+
+func (c *toolsCommand) decide(cmd *cobra.Command, verb, what, hash string) error {
+	server, item, ok := strings.Cut(what, "/")
+	if !ok || server == "" || item == "" {
+		return usagef("write SERVER/TOOL, SERVER/prompt:NAME or SERVER/resource:TEMPLATE", "%q names no tool of a server", what)
+	}
+	if len(hash) < leastHash || strings.Trim(hash, "0123456789abcdef") != "" {
+		return usagef("copy it from `dragoman tools review`", "%q is not a hash of at least %d hexadecimal digits", hash, leastHash)
+	}
+	review := "look at it with `dragoman tools review " + shellWord(server) + c.words() + "`"
+	return c.changes(cmd, func(ctx context.Context, s *running, all *admin.Pins) error {
+		found := admin.PinDecision{Server: server, Item: item}
+		waits := false
+		for _, x := range all.Changes {
+			if x.Server != server || x.Item != item {
+				continue
+			}
+			waits = true
+			if strings.HasPrefix(x.SHA256, hash) {
+				found.SHA256 = x.SHA256
+			}
+		}
+		switch {
+		case !waits:
+			return withHint(fmt.Errorf("%s does not wait for a decision", what), "`dragoman tools review%s` shows what does", c.words())
+		case found.SHA256 == "":
+			return withHint(fmt.Errorf("%s has changed again, so another definition than %s waits for a decision", what, hash), "%s", review)
+		}
+		var done admin.PinDecided
+		err := s.apply(ctx, http.MethodPost, "/pins/"+verb, found, &done)
+		var bad *problemError
+		if errors.As(err, &bad) && bad.kind == "changed-again" {
+			return withHint(fmt.Errorf("%s has changed again, or somebody has decided about it", what), "%s", review)
+		}
+		if err != nil {
+			return err
+		}
+		return c.done(c.world, done, done.Note, "%s %s", done.State, what)
+	})
+}
