@@ -16,6 +16,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/relay/catalog"
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 	"github.com/dragoman-mcp/dragoman/internal/relay/pins"
+	"github.com/dragoman-mcp/dragoman/internal/relay/policy"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
 
@@ -101,7 +102,7 @@ const (
 // judge returns why an item is not one to trust, or "".
 func (p *Project) judge(kind catalog.Kind, server string, raw []byte) (why string) {
 	word := pinKinds[kind]
-	if word == "" {
+	if word == "" || server == policy.ProjectPrompts { // what people publish here is theirs to decide
 		return ""
 	}
 	key := "name"

@@ -308,7 +308,7 @@ func (h *pinnedHouse) restart(t *testing.T) {
 // lists reads all lists, and checks whether what changes is in them.
 func (h *pinnedHouse) lists(t *testing.T, c *fake.Client, prefix string, want bool) {
 	t.Helper()
-	all := listed(t, c)
+	all := allLists(t, c)
 	for _, item := range []string{`"` + prefix + `echo"`, `"` + prefix + `greet"`, `"fake://items/{id}"`} {
 		if got := strings.Contains(all, item); got != want && !(item[1] == 'f' && prefix != "") {
 			t.Errorf("the lists have %s: %t", item, got)

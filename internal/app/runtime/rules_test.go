@@ -182,8 +182,8 @@ func TestRegraded(t *testing.T) {
 	}
 }
 
-// listed returns all pages of all lists.
-func listed(t *testing.T, c *fake.Client) (lists string) {
+// allLists returns all pages of all lists.
+func allLists(t *testing.T, c *fake.Client) (lists string) {
 	t.Helper()
 	for _, method := range []string{mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources, mcp.MethodListTemplates, mcp.MethodListSkills} {
 		for cursor := ""; ; {
@@ -202,7 +202,7 @@ func listed(t *testing.T, c *fake.Client) (lists string) {
 func (h *ruledHouse) checkItems(t *testing.T, c *fake.Client, prefixes []string, allowed bool) {
 	t.Helper()
 	for _, prefix := range prefixes {
-		lists := listed(t, c)
+		lists := allLists(t, c)
 		for _, item := range []string{`"` + prefix + `echo"`, `"` + prefix + `greet"`, `"fake://text"`, `"fake://items/1"`, `"fake://items/{id}"`, `"skill://fake/SKILL.md"`} {
 			if strings.Contains(lists, item) != allowed {
 				t.Errorf("allowed %t: the lists have %s: %t", allowed, item, !allowed)
