@@ -63,9 +63,11 @@ func TestOwnPrompts(t *testing.T) {
 	setProject(t, other, "shop", "mcpServers: {home: {url: \""+newWeb(t, true).web.URL+"/mcp\"}}\npolicy: [{match: \"project:prompts/prompt:r*\", who: {roles: [admin]}, do: deny}]\n")
 	write(add("default", "Look at {{it}}", prompt.Argument{Name: "it", Values: []string{"this", "That", "other"}}))
 	write(add("shop", "Theirs"))
-	soon(t, "default has a prompt", func() bool {
-		return strings.Contains(s.post("/mcp", initializeBody("2025-06-18", "{}")).body, `"prompts":{"listChanged":true}`)
-	})
+	for _, path := range []string{"/mcp", "/p/shop/mcp"} {
+		soon(t, path+" declares prompts", func() bool {
+			return strings.Contains(s.post(path, initializeBody("2025-06-18", "{}")).body, `"prompts":{"listChanged":true}`)
+		})
+	}
 
 	listen := func(path string) *stream {
 		x := s.open(http.MethodPost, path, modernBody(`"l"`, "subscriptions/listen", `"notifications":{"promptsListChanged":true}`), modernHeader("subscriptions/listen", "")...)
