@@ -203,6 +203,8 @@ DELETE /people/{name} admin
 GET /grants viewer
 DELETE /grants/{id} viewer
 DELETE /grants admin
+GET /audit admin
+GET /audit/verify admin
 GET /secrets admin
 PUT /secrets/{name} admin
 DELETE /secrets/{name} admin

@@ -19,6 +19,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/relay/calls"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 	"github.com/dragoman-mcp/dragoman/internal/team/access"
+	"github.com/dragoman-mcp/dragoman/internal/team/audit"
 	"github.com/dragoman-mcp/dragoman/internal/team/store"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
@@ -65,6 +66,8 @@ type Options struct {
 	Safe   *store.Safe
 	// Ledger has the grants of clients that sign in here. It is nil if none do.
 	Ledger *access.Ledger
+	// Trail is the audit, with the acts of Safe's store. If it is nil, there is nothing to see.
+	Trail *audit.Trail
 	// Homes says where the projects live. If it is nil, the routes about them say that nothing is stored.
 	Homes Homes
 	// Reload makes Dragoman read the configuration file again. When Dragoman uses its content, Reload
@@ -98,6 +101,7 @@ type API struct {
 	keyAPI
 	peopleAPI
 	grantAPI
+	auditAPI
 	secretAPI
 	promptAPI
 	pinAPI
@@ -126,7 +130,7 @@ func New(o Options) *API {
 		door:  door{project: p, access: o.Access, closed: o.Closed},
 		front: front{project: p, access: o.Access, local: o.Local, publicURL: o.PublicURL, consoleOff: o.ConsoleOff, version: o.Version, views: o.Views, closed: o.Closed},
 		statusAPI: statusAPI{
-			project: p, others: o.Others, budget: o.Budget, calls: o.Calls, losses: o.Losses, refusal: o.Refusal, homes: o.Homes, store: o.Store, alias: alias,
+			project: p, others: o.Others, budget: o.Budget, calls: o.Calls, losses: o.Losses, refusal: o.Refusal, homes: o.Homes, store: o.Store, trail: o.Trail, alias: alias,
 			started: time.Now(), version: o.Version, config: o.Config, demoClients: o.DemoClients,
 		},
 		catalogAPI: catalogAPI{project: p},
@@ -140,6 +144,7 @@ func New(o Options) *API {
 	h := house{project: p, access: o.Access, desk: o.Desk, roster: o.Roster, safe: o.Safe}
 	a.keyAPI, a.peopleAPI, a.secretAPI, a.promptAPI = keyAPI{h}, peopleAPI{h, linkBase(&o)}, secretAPI{h}, promptAPI{h}
 	a.grantAPI, a.pinAPI = grantAPI{h, o.Ledger}, pinAPI{h}
+	a.auditAPI = auditAPI{h, o.Trail}
 	a.projectAPI = projectAPI{house: h, door: &a.door, homes: o.Homes, inUse: a.inUse, file: o.Config}
 	a.door.names = a.projectNames
 	a.serverAPI = serverAPI{project: p, access: o.Access, config: o.Config, report: a.Report, logs: a.Logs}

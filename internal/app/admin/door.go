@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
+	"github.com/dragoman-mcp/dragoman/internal/team/store"
 )
 
 // door decides which requests an API answers: whether they have come safely, who the sender is, whether
@@ -73,6 +74,22 @@ func (d *door) may(r *http.Request, x *route) error {
 		return bad
 	}
 	return d.access.May(who, name, x.least)
+}
+
+// through returns a request whose changes are recorded with that through which they were made.
+func (d *door) through(r *http.Request) *http.Request {
+	who, err := d.access.Check(r)
+	if err != nil {
+		return r
+	}
+	via := "console"
+	if len(r.Header["Authorization"]) > 0 || len(r.Header["X-Api-Key"]) > 0 {
+		via = "api"
+	}
+	if who.Seat != who.Subject {
+		via += " " + who.Seat
+	}
+	return r.WithContext(store.Through(r.Context(), via))
 }
 
 // projectOf returns the name of the project that a request is about.

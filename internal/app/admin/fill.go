@@ -14,6 +14,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/relay/calls"
 	"github.com/dragoman-mcp/dragoman/internal/relay/catalog"
 	"github.com/dragoman-mcp/dragoman/internal/relay/upstream"
+	"github.com/dragoman-mcp/dragoman/internal/team/audit"
 	"github.com/dragoman-mcp/dragoman/internal/team/store"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
@@ -28,6 +29,7 @@ type statusAPI struct {
 	refusal     func() *Refusal    // may be nil
 	homes       Homes              // may be nil
 	store       func() store.State // may be nil
+	trail       *audit.Trail       // may be nil
 	alias       *aliases
 	started     time.Time
 	version     string
@@ -57,6 +59,7 @@ func (a *statusAPI) Report() *Report {
 	}
 	if a.store != nil {
 		r.Store = storeOf(a.store())
+		r.Audit = auditOf(a.trail)
 	}
 	for _, x := range state.Endpoints {
 		e := Endpoint{Path: x.Path, Server: x.Server, Conversations: map[string]int{}, Requests: x.Requests}

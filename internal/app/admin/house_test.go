@@ -210,7 +210,7 @@ func TestHouseOfTwoProjects(t *testing.T) {
 	}
 	for _, x := range []struct{ method, path, body string }{
 		{"GET", "/keys", ""}, {"POST", "/keys", `{"name":"x"}`}, {"POST", "/keys/" + ours.ID + "/rotate", "{}"}, {"DELETE", "/keys/" + ours.ID, ""},
-		{"GET", "/secrets", ""}, {"PUT", "/secrets/gh", `{"value":"x"}`}, {"DELETE", "/secrets/gh", ""}, {"POST", "/secrets/rotate-key", ""},
+		{"GET", "/secrets", ""}, {"PUT", "/secrets/gh", `{"value":"x"}`}, {"DELETE", "/secrets/gh", ""}, {"POST", "/secrets/rotate-key", ""}, {"GET", "/audit", ""}, {"GET", "/audit/verify", ""},
 	} {
 		for name, ask := range map[string]func(string, string, string) reply{"ann": ann, "bob": bob} {
 			if a := ask(x.method, x.path, x.body); a.status != 403 || strings.Contains(a.body, ours.ID) && !strings.Contains(x.path, ours.ID) {
@@ -227,6 +227,9 @@ func TestHouseOfTwoProjects(t *testing.T) {
 		if there.status != 404 || strings.ReplaceAll(there.body, ours.ID, "aaaaaaaaaaaa") != none.body {
 			t.Errorf("ann: %s %s: %d %s, and without such a key %s", x.method, x.path, there.status, there.body, none.body)
 		}
+	}
+	if a := ann("GET", "/audit?project=shop", ""); a.status != 200 || !strings.Contains(a.body, theirs.ID) || strings.Contains(a.body, ours.ID) || strings.Contains(a.body, "house:") {
+		t.Errorf("ann reads the audit of her project: %d %s", a.status, a.body)
 	}
 	if a := ann("POST", "/keys?project=shop", `{"name":"hers","mine":true}`); a.status != 201 || !strings.Contains(a.body, `"owner": "ann"`) {
 		t.Errorf("ann makes a key: %d %s", a.status, a.body)

@@ -51,7 +51,7 @@ func (a *API) in(r *http.Request) (*API, *Problem) {
 	x = New(Options{
 		Project: p, Budget: p.Budget(), Recent: p.Recent(), Calls: p.Calls(), Losses: a.opts.Losses,
 		Log: a.opts.Log, Version: a.opts.Version, Local: a.opts.Local, PublicURL: a.opts.PublicURL, Access: a.opts.Access,
-		ConsoleOff: a.opts.ConsoleOff, Env: a.opts.Env, Desk: a.opts.Desk, Roster: a.opts.Roster, Safe: a.opts.Safe,
+		ConsoleOff: a.opts.ConsoleOff, Env: a.opts.Env, Desk: a.opts.Desk, Roster: a.opts.Roster, Safe: a.opts.Safe, Trail: a.opts.Trail,
 	})
 	if o.all == nil {
 		o.all, o.closing = make(map[string]*API), make(chan struct{})

@@ -21,6 +21,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 	"github.com/dragoman-mcp/dragoman/internal/team/access"
+	"github.com/dragoman-mcp/dragoman/internal/team/audit"
 	"github.com/dragoman-mcp/dragoman/internal/team/store"
 	"github.com/dragoman-mcp/dragoman/internal/team/vault"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
@@ -73,8 +74,10 @@ func servingSnapshot(t testing.TB, c *config.Snapshot) *rig {
 	desk := access.NewDesk(safe)
 	r := &rig{t: t, runtime: runtime.New(runtime.Options{Config: c, Events: &event.Publisher{}, Calls: ring, Log: log, Recent: recent, Guard: guard, Principal: identity.Anyone, Budget: budget, Version: "test"})}
 	r.runtime.Apply(event.DefaultProject, c)
+	trail := audit.New(audit.Options{Folder: filepath.Join(t.TempDir(), "audit"), Settings: func() audit.Settings { return audit.Settings{Level: audit.Names, Size: 1 << 20, Files: 2} }, Store: safe.Store()})
+	t.Cleanup(trail.Close)
 	r.runtime.Default().Warm()
-	r.api = New(Options{Project: r.runtime.Default(), Others: r.runtime, Log: log, Budget: budget, Recent: recent, Calls: ring, Losses: func(string) []Loss { return []Loss{} }, Version: "test", Local: true, Env: emptyHome(t), Desk: desk, Roster: access.NewRoster(desk, access.NewGate(true)), Safe: safe, Homes: &testHomes{runtime: r.runtime, safe: safe}})
+	r.api = New(Options{Project: r.runtime.Default(), Others: r.runtime, Log: log, Budget: budget, Recent: recent, Calls: ring, Losses: func(string) []Loss { return []Loss{} }, Version: "test", Local: true, Env: emptyHome(t), Desk: desk, Roster: access.NewRoster(desk, access.NewGate(true)), Safe: safe, Trail: trail, Homes: &testHomes{runtime: r.runtime, safe: safe}})
 	mux := http.NewServeMux()
 	r.runtime.Routes(mux)
 	r.api.Routes(mux)

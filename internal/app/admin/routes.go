@@ -100,7 +100,7 @@ func routes() []route {
 			summary: "A new link that opens the console once", answer: ConsoleLink{}, problems: []int{409}, serve: (*API).serveConsoleLink,
 		},
 	}
-	return slices.Concat(all, storyRoutes, serverRoutes, []route{settingsRoute, reloadRoute}, runRoutes, examRoutes, draftRoutes, keyRoutes, peopleRoutes, grantRoutes, secretRoutes, promptRoutes, pinRoutes, projectRoutes)
+	return slices.Concat(all, storyRoutes, serverRoutes, []route{settingsRoute, reloadRoute}, runRoutes, examRoutes, draftRoutes, keyRoutes, peopleRoutes, grantRoutes, auditRoutes, secretRoutes, promptRoutes, pinRoutes, projectRoutes)
 }
 
 var callParameters = []parameter{
@@ -168,6 +168,9 @@ func (a *API) dispatch(w http.ResponseWriter, r *http.Request, list []route) {
 		ReadPathNames(r)
 		if !a.door.allows(w, r, x) {
 			return
+		}
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			r = a.door.through(r)
 		}
 		if asked := r; len(x.events) > 0 {
 			r = While(r, func() bool { return a.door.may(asked, x) == nil })

@@ -23,6 +23,7 @@ type Report struct {
 	Refusal         *Refusal         `json:"refusal,omitempty" doc:"why the configuration file's current content isn't in use; left out if it is"`
 	ProjectProblems []ProjectProblem `json:"projectProblems,omitempty" doc:"the projects that aren't in use as the configuration file or the store has them; left out if all are, and in reports about a project other than default"`
 	Store           *Store           `json:"store,omitempty" doc:"where secrets and whatever else must last is kept; left out in reports about a project other than default"`
+	Audit           *Audit           `json:"audit,omitempty" doc:"what is recorded of requests; left out if nothing is, and in reports about a project other than default"`
 	Conversations   map[string]int   `json:"conversations" doc:"number of sessions with clients, by transport; transports without sessions are left out"`
 	Requests        int              `json:"requests" doc:"number of running requests that belong to no session, such as those of modern HTTP clients"`
 	InFlight        InFlight         `json:"inFlight" doc:"the memory that messages use now"`

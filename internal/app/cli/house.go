@@ -145,7 +145,7 @@ func (f *houseFlags) serveAlone(ctx context.Context, w *world, do func(ctx conte
 	ready, ended := make(chan string, 1), make(chan error, 1)
 	serving.Go(func() {
 		ended <- w.backend.Serve(ctx, daemon.ServeOptions{
-			Config: c, Listen: "127.0.0.1:0", KeyFolders: []string{folder}, NoConsole: true, Idle: true, Env: w.env, Version: version(),
+			Config: c, Database: houseFile(), Listen: "127.0.0.1:0", KeyFolders: []string{folder}, NoConsole: true, Idle: true, Env: w.env, Version: version(),
 			Ready: func(endpoint string) { ready <- endpoint },
 		})
 	})

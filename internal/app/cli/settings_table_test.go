@@ -4,6 +4,7 @@ package cli
 
 import (
 	"errors"
+	"fmt"
 	"html"
 	"io"
 	"net/http"
@@ -321,6 +322,16 @@ func serveSettings() map[string]setting {
 				s.wants(s.get("/api/v1/calls"), `"recorded": false`)
 			},
 		},
+		"dragoman.audit.calls": {
+			ours:   `audit: {calls: names}`,
+			effect: func(s *stage) { s.wants(s.get("/api/v1/status"), `"calls": "names"`) },
+		},
+		"dragoman.audit.onFailure": {
+			ours:   `audit: {calls: names, onFailure: continue}`,
+			effect: func(s *stage) { s.wants(s.get("/api/v1/status"), `"refuses": false`) },
+		},
+		"dragoman.audit.fileSize": {ours: `audit: {calls: arguments, fileSize: 64KiB}`, effect: audited(2, true)},
+		"dragoman.audit.files":    {ours: `audit: {calls: arguments, fileSize: 64KiB, files: 2}`, effect: audited(3, false)},
 		"dragoman.allowedHosts": {
 			ours: `allowedHosts: [gateway.internal]`,
 			effect: func(s *stage) {
@@ -740,6 +751,26 @@ func dialectSettings() map[string]setting {
 			s.wants(s.call("echo", `{"v":"`+strings.Repeat("x", 2000)+`"}`), `"outcome":"not_sent"`)
 			s.wants(called(s), `"content"`)
 		}),
+	}
+}
+
+// audited checks that calls fill so many files of the audit, and whether the first is still there then.
+func audited(files int, first bool) func(s *stage) {
+	name := regexp.MustCompile(`"file": "(.*)-(\d{6})\.jsonl"`)
+	return func(s *stage) {
+		for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+			s.call("echo", `{"text":"`+strings.Repeat("x", 60_000)+`"}`)
+			found := name.FindStringSubmatch(s.get("/api/v1/status"))
+			if found != nil && found[2] >= fmt.Sprintf("%06d", files) {
+				if _, err := os.Stat(found[1] + "-000001.jsonl"); (err == nil) != first {
+					s.Error(err)
+				}
+				return
+			}
+			if time.Now().After(end) {
+				s.Fatalf("there are not %d files: %q", files, found)
+			}
+		}
 	}
 }
 

@@ -163,6 +163,9 @@ func (c *statusCommand) statusText(base string, r *admin.Report, now time.Time) 
 	if r.Store != nil && (r.Store.Place != string(store.Absent) || r.Store.Problem != "") {
 		b.WriteString(c.paragraph(clean(r.Store.Line())))
 	}
+	if r.Audit != nil && r.Audit.Line() != "" {
+		b.WriteString(c.paragraph(clean(r.Audit.Line())))
+	}
 	for _, x := range r.ProjectProblems {
 		b.WriteString(c.paragraph(clean(x.Line())))
 	}

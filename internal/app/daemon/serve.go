@@ -36,6 +36,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/setup/clientfile"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 	"github.com/dragoman-mcp/dragoman/internal/team/access"
+	"github.com/dragoman-mcp/dragoman/internal/team/audit"
 	"github.com/dragoman-mcp/dragoman/internal/team/authserver"
 	"github.com/dragoman-mcp/dragoman/internal/team/signin/oauth"
 	"github.com/dragoman-mcp/dragoman/internal/team/store"
@@ -346,8 +347,10 @@ type daemon struct {
 	connect     *connectPage                  // nil if nobody gets links of ours
 	refusal     atomic.Pointer[admin.Refusal] // why the configuration file is refused; nil if the file is in use
 	own         *mcp.Own
-	reloads     chan chan<- reloaded // requests to apply the configuration file now
-	hurried     atomic.Bool          // the client on stdin waits for Dragoman to exit
+	trail       *audit.Trail
+	audit       atomic.Pointer[config.Audit] // what the trail shall do
+	reloads     chan chan<- reloaded         // requests to apply the configuration file now
+	hurried     atomic.Bool                  // the client on stdin waits for Dragoman to exit
 }
 
 // newDaemon creates a daemon. local is true if only this machine can reach the listener.
@@ -372,6 +375,7 @@ func newDaemon(o ServeOptions, e *entry, local bool) *daemon {
 	if o.noCalls {
 		kept = nil
 	}
+	d.openTrail(&o, e)
 	d.signIns = openSignIns(&o, e.gate.Open(), local)
 	d.runtime = runtime.New(runtime.Options{
 		Config: o.Config, Log: o.Log, Events: d.events, Calls: kept, Recent: o.recent, Guard: d.guard, Principal: e.gate.Principal, Reach: e.gate.Reach, Caller: e.gate.Caller, Budget: d.budget, Drain: o.Drain, Version: o.Version,
@@ -382,7 +386,7 @@ func newDaemon(o ServeOptions, e *entry, local bool) *daemon {
 	d.project = d.runtime.Default()
 	d.homes = newHomes(d.runtime, o.safe, e.desk, d.log)
 	d.stopCalls = d.events.Tap(event.Of(event.Loss), d.lost)
-	d.admin = admin.New(admin.Options{Project: d.project, Others: d.runtime, Log: o.Log, Recent: o.recent, Calls: d.recorded, Budget: d.budget, Losses: d.metrics.Losses, Version: o.Version, Config: fullPath(o.ConfigPath), Local: local, Closed: o.Config.Access.LoopbackKeys, Views: d.views, PublicURL: o.Config.PublicURL, ConsoleOff: consoleOff(&o, local), DemoClients: o.DemoClients, Env: o.Env, Refusal: d.refusal.Load, Homes: d.homes, Store: stateOf(o.store), Desk: e.desk, Roster: e.roster, Ledger: e.ledger, Safe: o.safe, Secrets: secretsOf(context.Background(), o.safe), Reload: d.reloader()})
+	d.admin = admin.New(admin.Options{Project: d.project, Others: d.runtime, Log: o.Log, Recent: o.recent, Calls: d.recorded, Budget: d.budget, Losses: d.metrics.Losses, Version: o.Version, Config: fullPath(o.ConfigPath), Local: local, Closed: o.Config.Access.LoopbackKeys, Views: d.views, PublicURL: o.Config.PublicURL, ConsoleOff: consoleOff(&o, local), DemoClients: o.DemoClients, Env: o.Env, Refusal: d.refusal.Load, Homes: d.homes, Store: stateOf(o.store), Desk: e.desk, Roster: e.roster, Ledger: e.ledger, Safe: o.safe, Trail: d.trail, Secrets: secretsOf(context.Background(), o.safe), Reload: d.reloader()})
 	d.signIn = newAuthServer(&o, e, d.admin.Access())
 	d.connect = d.signIns.page(&o, e.gate.Open(), d.admin.Access(), o.Log)
 	d.console = console.New(console.Options{
@@ -674,6 +678,7 @@ func (w *watching) apply(ctx context.Context, current, s *config.Snapshot, probl
 	news := newProblems(w.opts.Problems, problems, changes)
 	w.opts.Problems = problems
 	w.budget.SetLimit(inFlight(s))
+	w.audit.Store(&s.Audit)
 	projects := w.homes.applyFile(s)
 	w.homes.Use(ctx)
 	unusable, _ := w.homes.Problems()
@@ -811,6 +816,7 @@ func (d *daemon) close() {
 	d.console.Close()
 	d.admin.Close()
 	d.runtime.Close(limit)
+	d.trail.Close()
 	d.signIns.close()
 	d.stopMetrics()
 	d.stopCalls()

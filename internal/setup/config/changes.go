@@ -24,7 +24,7 @@ var snapshotSettings = map[string]string{
 	"Listen": "listen", "Identity": "server", "Revisions": "revisions", "InheritEnv": "inheritEnv", "EnvFile": "envFile",
 	"Database": "database", "VaultKey": "vault.key",
 	"Separator": "names.separator", "Limits": "limits", "PublicURL": "publicURL", "TLS": "tls", "Hosts": "allowedHosts",
-	"Origins": "allowedOrigins", "Log": "log", "Traces": "telemetry.traces", "Console": "console", "Record": "record", "Dialects": "dialects",
+	"Origins": "allowedOrigins", "Log": "log", "Traces": "telemetry.traces", "Console": "console", "Record": "record", "Audit": "audit", "Dialects": "dialects",
 	"AllowUnauthenticatedNetworkAccess": "allowUnauthenticatedNetworkAccess",
 	"Access":                            "access",
 	"Egress":                            "egress.allow",

@@ -49,6 +49,7 @@ func TestTheDocumentTellsTheDefaults(t *testing.T) {
 	want := Default()
 	// Reset the settings that the example marks as different from the default.
 	s.File, s.Servers, s.Hosts, s.Origins, s.Identity.Instructions.Text, s.PublicURL, s.Record, s.Limits.Starts = "", nil, nil, nil, "", "", RecordAuto, 0
+	s.Audit.Calls, s.Audit.OnFailure = AuditAuto, FailAuto
 	if d := cmp.Diff(want, s); d != "" {
 		t.Error(d)
 	}

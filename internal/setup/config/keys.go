@@ -18,6 +18,7 @@ dragoman:
   access: {issuers: [{roles: {}, introspect: {}}], people: {}, oidc: {roles: {}}, clients: {}}
   limits: {}
   log: {}
+  audit: {}
   telemetry: {traces: {headers: {}}}
   dialects: {NAME: {detect: {}, open: {}, tools: {}, errors: {}}}
   servers: {NAME: {signIn: {params: {}}, expose: {tools: {}, prompts: {}, resources: {}}}}

@@ -33,6 +33,7 @@ func Default() *Snapshot {
 			InitializePerSecond: 5,
 			InFlight:            96 << 20,
 		},
+		Audit: defaultAudit(),
 	}
 }
 
@@ -206,6 +207,7 @@ func (c *compiler) readOurs(o *object, s *Snapshot) {
 	o.boolean("console", &s.Console)
 	readPins(o, s)
 	s.Record = Recording(1 + o.choice("record", recordings, -1))
+	c.readAudit(o.object("audit"), &s.Audit)
 	if l := o.object("log"); l != nil {
 		levels := []string{"debug", "info", "warn", "error"}
 		i := l.choice("level", levels, 1)

@@ -142,6 +142,7 @@ dragoman:
   allowedHosts: [Gate.Example, "gate.example:8443"]
   allowedOrigins: ["https://gate.example"]
   log: {level: debug, format: json}
+  audit: {calls: arguments, onFailure: continue, fileSize: 1MiB, files: 3}
   servers:
     gh:
       <<: *common
@@ -173,6 +174,7 @@ func TestOurOwnKeys(t *testing.T) {
 		Origins: []string{"https://gate.example"},
 		Log:     Log{Level: slog.LevelDebug, JSON: true},
 		Console: true,
+		Audit:   Audit{Calls: AuditArguments, OnFailure: FailContinue, FileSize: 1 << 20, Files: 3},
 	}
 	if d := cmp.Diff(want, s); d != "" {
 		t.Error(d)

@@ -67,6 +67,7 @@ func (s *Snapshot) AppendYAML(dst []byte) []byte {
 	} else {
 		p.text(1, "record", recordings[s.Record-1])
 	}
+	p.audit(&s.Audit)
 	p.list(1, "allowedHosts", s.Hosts)
 	p.list(1, "allowedOrigins", s.Origins)
 	if len(s.Dialects) > 0 {

@@ -51,6 +51,7 @@ type Snapshot struct {
 	// Record says whether the serve process keeps the messages of calls in memory; see
 	// Recording.
 	Record   Recording
+	Audit    Audit
 	Console  bool               // whether the console is on; without effect if other machines can reach Listen
 	Servers  []Server           // all servers in file order, including disabled ones
 	Dialects []*dialect.Profile // the dialects that the file defines, in file order

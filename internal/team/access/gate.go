@@ -26,6 +26,7 @@ type Gate struct {
 	kinds      []kind      // see Accept
 	assertions []assertion // the same
 	resources  *Resources  // see Protect; nil if OAuth is off
+	denied     Denials
 }
 
 // NewGate returns a gate without keys. If open is true, who has no credential is the local user, which
@@ -35,6 +36,19 @@ func NewGate(open bool) *Gate {
 	g.keys.Store(&Keys{})
 	g.people.Store(&People{})
 	return g
+}
+
+// Denials hears of a credential that was refused: in which request, why, and whose it is if that's known.
+type Denials func(r *http.Request, why string, who *identity.Principal)
+
+// Tell makes the gate call f for each credential that it refuses, but not for those of an address that has sent too
+// many wrong ones. f must be quick. Tell must be called before the gate is used.
+func (g *Gate) Tell(f Denials) { g.denied = f }
+
+func (g *Gate) tell(r *http.Request, why string, who *identity.Principal) {
+	if g.denied != nil {
+		g.denied(r, why, who)
+	}
 }
 
 // Use makes k the keys in force.
@@ -165,6 +179,7 @@ func (g *Gate) find(r *http.Request, c credential) (*identity.Principal, error) 
 	case x == nil:
 		return nil, g.wrong(r, errWrongKey)
 	case g.people.Load().bars(&x.Key):
+		g.tell(r, "a key of somebody without a role", &x.who)
 		return nil, errNoRole // it is a right key, so nobody has guessed it
 	}
 	keys.note(x, now)
@@ -178,6 +193,11 @@ func (g *Gate) wrong(r *http.Request, why *httpdoor.Denied) error {
 			Status: http.StatusTooManyRequests, RetryAfter: wait,
 			Reason: "too many wrong credentials came from this address; a valid one is accepted nevertheless",
 		}
+	}
+	if why == errQuery {
+		g.tell(r, "a key in the URL", nil)
+	} else {
+		g.tell(r, "a wrong credential", nil)
 	}
 	return why
 }

@@ -38,6 +38,9 @@ type Keys struct {
 	fresh  chan<- struct{} // see uses; nil for keys of NewKeys
 }
 
+// Any reports whether there are keys, also expired ones.
+func (k *Keys) Any() bool { return len(k.byID) > 0 }
+
 // Forged returns how many rows of the database are no keys, because somebody else has written them.
 func (k *Keys) Forged() int { return k.forged }
 

@@ -20,7 +20,8 @@ import (
 type Chain struct {
 	Trail string
 	Files int
-	Lines int64
+	Lines int64  // how many are as they were written
+	Sum   string // of the last of them
 	// Ended says that the process has ended its last file. If it hasn't, it still runs or was killed, and then up to
 	// a second of lines is missing.
 	Ended bool
@@ -179,7 +180,6 @@ func (w *walk) read(path string, file int) error {
 			return err
 		}
 		if w.line++; w.Broken == "" {
-			w.Lines++
 			w.follow(line[:len(line)-1])
 		}
 	}
@@ -236,6 +236,7 @@ func (w *walk) follow(line []byte) {
 		w.wrong("line %d of %s was changed, or replaced with the lines before it", w.line, w.name)
 		return
 	}
+	w.Lines, w.Sum = w.Lines+1, base64.RawURLEncoding.EncodeToString(sum)
 	w.at = place{x.Seq, sum}
 	w.Ended = kind == kindEnd
 	if x.Act > 0 {

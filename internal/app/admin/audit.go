@@ -1,0 +1,225 @@
+package admin
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
+	"github.com/dragoman-mcp/dragoman/internal/relay/event"
+	"github.com/dragoman-mcp/dragoman/internal/team/audit"
+)
+
+// Audit says what is recorded of requests.
+type Audit struct {
+	Calls   string `json:"calls" enum:"off,names,arguments" doc:"what is recorded of a request"`
+	File    string `json:"file,omitempty" doc:"the file that is written to; left out if nothing was written yet"`
+	Refuses bool   `json:"refuses" doc:"whether requests are refused that can't be recorded"`
+	Problem string `json:"problem,omitempty" doc:"why nothing can be written at the moment; left out if all is well"`
+	Refused int64  `json:"refused" doc:"how many requests were refused since the start because they couldn't be recorded"`
+	Lost    int64  `json:"lost" doc:"how many went on without a record"`
+}
+
+// AuditEntries are acts and calls.
+type AuditEntries struct {
+	Entries []AuditEntry `json:"entries" doc:"what was found, the newest first"`
+	More    bool         `json:"more" doc:"whether there may be older ones: the list is as long as the parameter limit allows"`
+}
+
+// AuditEntry is an act of a person, a call of a client, or something else that the audit has recorded. Secrets are
+// masked.
+type AuditEntry struct {
+	At      time.Time       `json:"at" doc:"when it happened, or the request arrived"`
+	Kind    string          `json:"kind" enum:"act,call,denied,missed" doc:"act: somebody has changed something; call: a request of a client; denied: somebody was turned away; missed: requests that are in no record"`
+	Seq     int64           `json:"seq" doc:"the number of the act, or of the line in its process"`
+	Who     string          `json:"who,omitempty" doc:"the name of whoever did it, or the subject"`
+	Subject string          `json:"subject,omitempty" doc:"the subject; left out if it's unknown"`
+	Seat    string          `json:"seat,omitempty" doc:"the key or token that was used, if the subject is a person"`
+	Via     string          `json:"via,omitempty" doc:"through what: the console or the API, or how the client authenticated"`
+	From    string          `json:"from,omitempty" doc:"the address of the client"`
+	Project string          `json:"project,omitempty" doc:"the project; left out for what is about the whole house"`
+	What    string          `json:"what" doc:"the action of an act, the method of a call, or why somebody was turned away"`
+	Object  string          `json:"object,omitempty" doc:"what it was about: of an act, a kind, a colon and a name; of a call, SERVER/ITEM"`
+	Was     json.RawMessage `json:"was,omitempty" doc:"what the object was before an act"`
+	Became  json.RawMessage `json:"became,omitempty" doc:"what it is after an act"`
+	Args    json.RawMessage `json:"args,omitempty" doc:"the arguments of a call, if they're recorded"`
+	Outcome string          `json:"outcome,omitempty" doc:"the outcome of a call"`
+	Code    int64           `json:"code,omitempty" doc:"the code of the JSON-RPC error that the client got"`
+	MS      float64         `json:"ms,omitempty" doc:"how many milliseconds a call took"`
+	Refused int64           `json:"refused,omitempty" doc:"of missed requests: how many were refused"`
+	Lost    int64           `json:"lost,omitempty" doc:"of missed requests: how many went on"`
+	Denied  int64           `json:"denied,omitempty" doc:"how many more were turned away"`
+}
+
+// AuditVerified is what a look at both chains has found.
+type AuditVerified struct {
+	Whole     bool         `json:"whole" doc:"whether all acts and lines are as they were written, as far as that can be known"`
+	Acts      VerifiedActs `json:"acts" doc:"the acts of the database"`
+	Files     []Verified   `json:"files" doc:"the files with calls, one entry for each process"`
+	Elsewhere []string     `json:"elsewhere,omitempty" doc:"processes whose files the acts know, and of which none is in the folder: they were deleted, or are on another machine"`
+}
+
+// VerifiedActs is what was found of the acts.
+type VerifiedActs struct {
+	First  int64  `json:"first" doc:"the number of the oldest act; 0 if there is none"`
+	Last   int64  `json:"last" doc:"that of the newest"`
+	Sum    string `json:"sum,omitempty" doc:"the hash of the newest act, which is good to keep elsewhere"`
+	Broken string `json:"broken,omitempty" doc:"what is wrong first; left out if nothing is"`
+}
+
+// Verified is what was found of the files of a process.
+type Verified struct {
+	Process string `json:"process" doc:"the name of the process in the names of its files"`
+	Files   int    `json:"files" doc:"how many files there are"`
+	Lines   int64  `json:"lines" doc:"how many lines are as they were written"`
+	Sum     string `json:"sum,omitempty" doc:"the hash of the last of them"`
+	Ended   bool   `json:"ended" doc:"whether the process has ended its last file; otherwise it still runs, or was killed"`
+	Torn    bool   `json:"torn" doc:"whether the last line is incomplete, as a process leaves it that is killed while it writes"`
+	Broken  string `json:"broken,omitempty" doc:"what is wrong first; left out if nothing is"`
+}
+
+var auditRoutes = []route{
+	{
+		method: http.MethodGet, path: "/audit", house: true, least: identity.Admin, name: "audit", summary: "What people have changed and clients have asked for, the newest first; without a project, of all projects",
+		query: []parameter{
+			{"who", "string", "only of this subject, seat or name"},
+			{"what", "string", "only if this text is in the action and the object, or in the method, SERVER/ITEM and the outcome"},
+			{"since", "string", "only what happened at this time or later, as in 2026-12-24T18:00:00Z"},
+			{"limit", "integer", "how many entries to return, 1 to 1000; the default is 100"},
+		},
+		answer: AuditEntries{}, problems: []int{400, 409, 503}, read: func(a *API, r *http.Request) (any, *Problem) { return result(a.readAudit(r)) },
+	},
+	{
+		method: http.MethodGet, path: "/audit/verify", process: true, least: identity.Admin, name: "verifyAudit", summary: "Whether all acts and calls are as they were recorded",
+		answer: AuditVerified{}, problems: []int{409, 503}, read: func(a *API, r *http.Request) (any, *Problem) { return result(a.verifyAudit(r)) },
+	},
+}
+
+const (
+	usualAudit = 100
+	mostAudit  = 1000
+)
+
+// auditAPI shows and verifies the audit. trail is nil if there is none.
+type auditAPI struct {
+	house
+	trail *audit.Trail
+}
+
+func (a *auditAPI) ready() *Problem {
+	if bad := a.closed(); bad != nil {
+		return bad
+	}
+	if a.trail == nil {
+		return conflict("no-audit", "Nothing is recorded here", "This Dragoman has no audit.")
+	}
+	return nil
+}
+
+// readAudit answers GET /audit.
+func (a *auditAPI) readAudit(r *http.Request) (out AuditEntries, bad *Problem) {
+	out.Entries = []AuditEntry{}
+	if bad := a.ready(); bad != nil {
+		return out, bad
+	}
+	values := r.URL.Query()
+	q := audit.Query{Who: values.Get("who"), What: values.Get("what"), Project: values.Get(projectParameter.name), Most: usualAudit, Name: a.nameOf}
+	if name := a.project.name(); name != event.DefaultProject {
+		q.Project = name
+	}
+	if text := values.Get("limit"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > mostAudit {
+			return out, badParameter("limit", fmt.Sprintf("Write a number from 1 to %d.", mostAudit))
+		}
+		q.Most = n
+	}
+	if text := values.Get("since"); text != "" {
+		at, err := time.Parse(time.RFC3339, text)
+		if err != nil {
+			return out, badParameter("since", "Write a time such as 2026-12-24T18:00:00Z.")
+		}
+		q.Since = at
+	}
+	list, err := a.trail.Read(r.Context(), q)
+	if err != nil {
+		return out, a.problem(err)
+	}
+	for i := range list {
+		out.Entries = append(out.Entries, a.showEntry(&list[i]))
+	}
+	out.More = len(list) == q.Most
+	return out, nil
+}
+
+func (a *auditAPI) showEntry(e *audit.Entry) AuditEntry {
+	if x := e.Act; x != nil {
+		return AuditEntry{At: x.At.UTC(), Kind: "act", Seq: x.Seq, Who: a.nameOf(x.Actor), Subject: x.Actor, Via: x.Via, Project: x.Project, What: x.Action, Object: x.Object, Was: x.Was, Became: x.Became}
+	}
+	x := e.Line
+	out := AuditEntry{
+		At: x.At.UTC(), Kind: x.Kind, Seq: x.Seq, Who: x.Name, Subject: x.Who, Seat: x.Seat, Via: x.Via, From: x.From, Project: x.Project, What: x.Method,
+		Object: strings.Trim(x.Server+"/"+x.Item, "/"), Args: x.Args, Outcome: x.Outcome, Code: x.Code, MS: x.MS, Refused: x.Refused, Lost: x.Lost, Denied: x.Denied,
+	}
+	if out.Who == "" && x.Who != "" {
+		out.Who = a.nameOf(x.Who)
+	}
+	switch out.Kind {
+	case "":
+		out.Kind = "call"
+	case "missed":
+		out.What = "requests are missing"
+	}
+	return out
+}
+
+// verifyAudit answers GET /audit/verify.
+func (a *auditAPI) verifyAudit(r *http.Request) (out AuditVerified, bad *Problem) {
+	if bad := a.ready(); bad != nil {
+		return out, bad
+	}
+	v, err := a.trail.Verify(r.Context())
+	if err != nil {
+		return out, a.problem(err)
+	}
+	out = AuditVerified{Acts: VerifiedActs{First: v.Acts.First, Last: v.Acts.Last, Broken: v.Acts.Broken}, Files: []Verified{}, Elsewhere: v.Elsewhere}
+	if sum, ok := v.Acts.Sum(v.Acts.Last); ok {
+		out.Acts.Sum = base64.RawURLEncoding.EncodeToString(sum)
+	}
+	out.Whole = v.Acts.Broken == ""
+	for _, x := range v.Chains {
+		out.Whole = out.Whole && x.Broken == ""
+		out.Files = append(out.Files, Verified{Process: x.Trail, Files: x.Files, Lines: x.Lines, Sum: x.Sum, Ended: x.Ended, Torn: x.Torn, Broken: x.Broken})
+	}
+	return out, nil
+}
+
+// auditOf returns what the status says of the audit, or nil if nothing is recorded.
+func auditOf(t *audit.Trail) *Audit {
+	if t == nil || t.Settings().Level == audit.Off {
+		return nil
+	}
+	now, set := t.State(), t.Settings()
+	out := &Audit{Calls: map[audit.Level]string{audit.Off: "off", audit.Names: "names", audit.Arguments: "arguments"}[set.Level], File: now.File, Refuses: set.Refuse, Refused: now.Refused, Lost: now.Lost}
+	if now.Problem != nil {
+		out.Problem = now.Problem.Error()
+	}
+	return out
+}
+
+// Line says how the audit is doing, or "" if there's nothing to say.
+func (a *Audit) Line() string {
+	switch {
+	case a.Problem != "" && a.Refuses:
+		return "audit: cannot be written, so requests are refused: " + a.Problem
+	case a.Problem != "":
+		return "audit: cannot be written, so requests go on without a record: " + a.Problem
+	case a.Refused+a.Lost > 0:
+		return fmt.Sprintf("audit: since the start, %d requests were refused that could not be recorded, and %d went on without a record", a.Refused, a.Lost)
+	}
+	return ""
+}
