@@ -11,6 +11,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/relay/catalog"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
 
@@ -121,7 +122,7 @@ func (a *catalogAPI) item(c config.Server, method string, raw []byte, exposed bo
 	case mcp.MethodListPrompts:
 		kind, filter, key = "prompts", c.Expose.Prompts, "name"
 		if lists := a.project.Lists(); lists != nil {
-			x.Offered = lists.Offered(c.Name, x.Name)
+			x.Offered = lists.Offered(catalog.KindPrompt, c.Name, x.Name)
 		}
 		for e := range jsonrpc.Elements(raw, jsonrpc.Find(raw, jsonrpc.Whole(raw), "arguments")) {
 			of := func(key string) string {

@@ -44,13 +44,23 @@ func policySettings() map[string]setting {
 		}}
 	}
 	const rest = `, {match: a/echo, do: deny}`
+	as := func(as, want string) setting {
+		return setting{ours: `policy: [{match: a/echo, as: {` + as + `}}]`, effect: func(s *stage) { s.wants(s.list("tools"), want) }}
+	}
 	return map[string]setting{
-		"dragoman.policy.match":      row(`{match: ["b/x", "a/ec*"], do: deny}`, true),
-		"dragoman.policy.do":         row(`{match: a/echo, do: allow}, {match: "*/echo", who: {roles: [admin]}, do: deny}`, false),
-		"dragoman.policy.who.keys":   row(`{match: a/echo, who: {keys: [ci]}, do: allow}`+rest, true),
-		"dragoman.policy.who.people": row(`{match: a/echo, who: {people: [ada]}, do: allow}`+rest, true),
-		"dragoman.pins":              {ours: `pins: hold`, effect: func(s *stage) { s.wants(s.get("/api/v1/pins"), `"mode":"hold"`) }},
-		"dragoman.policy.who.roles":  row(`{match: a/echo, who: {roles: [operator]}, do: allow}`+rest, false),
+		"dragoman.policy.as.name":                        as(`name: say`, `"a__say"`),
+		"dragoman.policy.as.title":                       as(`title: Say it`, `"title":"Say it"`),
+		"dragoman.policy.as.description":                 as(`description: Says it.`, `"description":"Says it."`),
+		"dragoman.policy.as.annotations.readOnlyHint":    as(`annotations: {readOnlyHint: true}`, `"readOnlyHint":true`),
+		"dragoman.policy.as.annotations.destructiveHint": as(`annotations: {destructiveHint: false}`, `"destructiveHint":false`),
+		"dragoman.policy.as.annotations.idempotentHint":  as(`annotations: {idempotentHint: true}`, `"idempotentHint":true`),
+		"dragoman.policy.as.annotations.openWorldHint":   as(`annotations: {openWorldHint: false}`, `"openWorldHint":false`),
+		"dragoman.policy.match":                          row(`{match: ["b/x", "a/ec*"], do: deny}`, true),
+		"dragoman.policy.do":                             row(`{match: a/echo, do: allow}, {match: "*/echo", who: {roles: [admin]}, do: deny}`, false),
+		"dragoman.policy.who.keys":                       row(`{match: a/echo, who: {keys: [ci]}, do: allow}`+rest, true),
+		"dragoman.policy.who.people":                     row(`{match: a/echo, who: {people: [ada]}, do: allow}`+rest, true),
+		"dragoman.policy.who.roles":                      row(`{match: a/echo, who: {roles: [operator]}, do: allow}`+rest, false),
+		"dragoman.pins":                                  {ours: `pins: hold`, effect: func(s *stage) { s.wants(s.get("/api/v1/pins"), `"mode":"hold"`) }},
 	}
 }
 

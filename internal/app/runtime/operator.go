@@ -127,7 +127,9 @@ func (l *Lists) Refresh(ctx context.Context, server, method string) {
 }
 
 // Offered returns the name that a server's tool or prompt has in the merged list.
-func (l *Lists) Offered(server, name string) string { return l.gateway.Offered(server, name) }
+func (l *Lists) Offered(kind catalog.Kind, server, name string) string {
+	return l.gateway.Offered(kind, server, name)
+}
 
 // Config returns the configuration of a server. It returns false if the server is disabled or not
 // configured.

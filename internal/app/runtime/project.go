@@ -385,7 +385,7 @@ func (p *Project) planLocked(s *config.Snapshot, order []*server, enabled []conf
 		}
 		h := p.runtime.opts.Gate.Single(p.bridge, x, &p.listens, enabled[i])
 		h.Project, h.Expose, h.Filter, h.SignIn, h.Policy = p.name, exposedOf(enabled[i]), p.filterBy(policy), p.signIn, policy.chain(h.Policy)
-		h.Vet, h.Withheld = p.vet(enabled[i]), p.withheld(x.Name())
+		h.Vet, h.Withheld, h.Renames = policy.vet(p.vet(enabled[i])), p.withheld(x.Name()), policy.renames()
 		if x.shelf != nil {
 			h.Kept = x.shelf
 		}
@@ -407,7 +407,7 @@ func (p *Project) newMerged(s *config.Snapshot, order []*server, enabled []confi
 	gate, policy := &p.runtime.opts.Gate, p.policy.Load()
 	g := &gateway.Merged{
 		Bridge: p.bridge, Policy: policy.chain(gate.Policy), Audit: gate.Audit, Project: p.name, Listens: &p.listens, Names: catalog.Names{Separator: s.Separator}, Identity: p.identity(s),
-		Prefixes: make(map[string]string), Expose: exposedOf(enabled...), Filter: p.filterBy(policy), Vet: p.vet(enabled...), Withholds: p.PinMode() == pins.Hold, Clean: p.Clean, URIs: &p.uris, Before: p.gateway,
+		Prefixes: make(map[string]string), Expose: exposedOf(enabled...), Filter: p.filterBy(policy), Vet: policy.vet(p.vet(enabled...)), Renames: policy.renames(), Withholds: p.PinMode() == pins.Hold, Clean: p.Clean, URIs: &p.uris, Before: p.gateway,
 		SignIn: p.signIn, Own: p.prompts.upstream(),
 	}
 	var names []string

@@ -19,7 +19,10 @@ import (
 type rules struct {
 	// of has, for each server that any rule concerns, the lists of rules that must all allow an item: the
 	// project's own, and for a server of default those of default.
-	of     map[string][]policy.Rules
+	of map[string][]policy.Rules
+	// as has those that say how clients see the items of each server. Of a server of default, the project's own come
+	// first.
+	as     map[string]policy.Rules
 	caller func(*identity.Principal) policy.Caller
 	round  int // see Project.round
 }
@@ -37,19 +40,27 @@ func (p *Project) newRules(s *config.Snapshot) *rules {
 }
 
 func rulesOf(s *config.Snapshot, caller func(*identity.Principal) policy.Caller) *rules {
-	r := &rules{of: make(map[string][]policy.Rules), caller: caller}
-	if own := s.Policy.Concern(policy.ProjectPrompts); own != nil {
+	r := &rules{of: make(map[string][]policy.Rules), as: make(map[string]policy.Rules), caller: caller}
+	own, as := s.Policy.Concern(policy.ProjectPrompts)
+	if own != nil {
 		r.of[policy.ProjectPrompts] = []policy.Rules{own}
+	}
+	if as != nil {
+		r.as[policy.ProjectPrompts] = as
 	}
 	for i := range s.Servers {
 		x := &s.Servers[i]
-		lists := []policy.Rules{s.Policy.Concern(x.Name)}
+		lists := []policy.Rules{s.Policy}
 		if x.Shared {
-			lists = append(lists, s.House.Concern(x.Name))
+			lists = append(lists, s.House)
 		}
 		for _, list := range lists {
-			if list != nil {
-				r.of[x.Name] = append(r.of[x.Name], list)
+			decide, as := list.Concern(x.Name)
+			if decide != nil {
+				r.of[x.Name] = append(r.of[x.Name], decide)
+			}
+			if as != nil {
+				r.as[x.Name] = append(r.as[x.Name], as...)
 			}
 		}
 	}
@@ -58,7 +69,7 @@ func rulesOf(s *config.Snapshot, caller func(*identity.Principal) policy.Caller)
 
 // same reports whether q decides like r. r may be nil.
 func (r *rules) same(q *rules) bool {
-	return r != nil && r.round == q.round && reflect.DeepEqual(r.of, q.of)
+	return r != nil && r.round == q.round && reflect.DeepEqual(r.of, q.of) && reflect.DeepEqual(r.as, q.as)
 }
 
 // named reports whether any rule is not for everybody.
@@ -131,16 +142,8 @@ func (r ruling) Shows(kind catalog.Kind, server, name string) bool {
 // say returns what the rules say of the use of an item, and the pattern of the rule that says so. Where several lists
 // of rules count, the strictest rule does.
 func (r ruling) say(kind catalog.Kind, server, name string) (do policy.Do, by string) {
-	item := ""
-	switch kind {
-	case catalog.KindServer:
-	case catalog.KindTool:
-		item = policy.Tool(name)
-	case catalog.KindPrompt:
-		item = policy.Prompt(name)
-	case catalog.KindResource, catalog.KindTemplate:
-		item = policy.Resource(name)
-	default:
+	item := itemName(kind, name)
+	if item == "" && kind != catalog.KindServer {
 		return policy.Deny, ""
 	}
 	for _, list := range r.of[server] {
@@ -158,6 +161,19 @@ func (r ruling) say(kind catalog.Kind, server, name string) (do policy.Do, by st
 		}
 	}
 	return do, by
+}
+
+// itemName returns how rules write an item, or "" if it is none.
+func itemName(kind catalog.Kind, name string) string {
+	switch kind {
+	case catalog.KindTool:
+		return policy.Tool(name)
+	case catalog.KindPrompt:
+		return policy.Prompt(name)
+	case catalog.KindResource, catalog.KindTemplate:
+		return policy.Resource(name)
+	}
+	return ""
 }
 
 // authorise is the step that refuses what the rules deny. The filter has refused it before, so this is for a

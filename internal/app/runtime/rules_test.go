@@ -515,3 +515,91 @@ func TestRulesOfAnOpenSession(t *testing.T) {
 		}
 	}
 }
+
+// TestRulesThatRename gives tools and a prompt other names, and says more of them. Clients see only the new names, also
+// in completions and mirrored headers, and the servers get their own, which the other rules are about, too.
+func TestRulesThatRename(t *testing.T) {
+	h := newRuledHouse(t)
+	var all []string
+	for _, server := range []string{"old", "new"} {
+		for match, as := range map[string]string{
+			"echo": `{name: say, title: "Say: it", description: Says it., annotations: {readOnlyHint: true, destructiveHint: false}}`, "prompt:greet": "{name: hello}",
+			"headers": "{name: whereabouts}", "add": "{name: fail}", "resource:fake://text": "{title: Words}",
+		} {
+			all = append(all, fmt.Sprintf(`{match: "%s/%s", as: %s}`, server, match, as))
+		}
+	}
+	rules := strings.Join(all, ", ") + `, {match: "*/echo", who: {people: [ann]}, do: deny}, {match: "*/say", do: deny}`
+	for _, revision := range []mcp.Revision{mcp.R20241105, mcp.LatestLegacy, mcp.Latest} {
+		for path, prefixes := range map[string][]string{"": {"old__", "new__"}, "/s/old": {""}, "/s/new": {""}} {
+			t.Run(revision.String()+" at "+path, func(t *testing.T) {
+				h.deny(t)
+				ann, bob := h.client(t, "ann", revision, path, func() {}), h.client(t, "bob", revision, path, func() {})
+				said(t, bob, mcp.MethodListTools, "") // with the names from before
+				h.Apply(event.DefaultProject, snapshotOf(t, "dragoman: {policy: ["+rules+"]}\n"+h.text))
+				for _, prefix := range prefixes {
+					h.checkRenamed(t, bob, prefix)
+					if got := said(t, ann, mcp.MethodCallTool, `"name":"`+prefix+`say","arguments":{"text":"x"}`); !strings.Contains(got, "Unknown tool: "+prefix+"say") {
+						t.Errorf("ann calls the tool: %s", got)
+					}
+				}
+			})
+		}
+	}
+	v, err := h.Default().Visit(t.Context(), "new", VisitOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Close()
+	if m, err := v.Call(t.Context(), mcp.MethodCallTool, []byte(`{"name":"echo","arguments":{"text":"x"}}`)); err != nil || m.Kind != jsonrpc.Result {
+		t.Errorf("an operator, who knows the tool by the server's name, gets %s, %v", m.Raw, err)
+	}
+}
+
+func (h *ruledHouse) checkRenamed(t *testing.T, c *fake.Client, prefix string) {
+	t.Helper()
+	tools := ""
+	for cursor := ""; ; {
+		list := said(t, c, mcp.MethodListTools, cursor)
+		tools += list
+		next, ok := jsonrpc.Text([]byte(list), jsonrpc.Find([]byte(list), jsonrpc.Whole([]byte(list)), "nextCursor"))
+		if !ok {
+			break
+		}
+		cursor = `"cursor":` + string(jsonrpc.AppendQuote(nil, next))
+	}
+	want := []string{`"` + prefix + `say"`, "Says it.", `"` + prefix + `fail"`}
+	if c.Revision() != mcp.R20241105 {
+		want = append(want, `"readOnlyHint":true`, `"destructiveHint":false`)
+	}
+	for _, text := range want {
+		if !strings.Contains(tools, text) {
+			t.Errorf("the list lacks %s: %s", text, tools)
+		}
+	}
+	for _, name := range []string{"echo", "add", "headers"} {
+		if strings.Contains(tools, `"name":"`+prefix+name+`"`) {
+			t.Errorf("the list has %s", name)
+		}
+	}
+	if n := strings.Count(tools, `"name":"`+prefix+`fail"`); n != 1 {
+		t.Errorf("the list has fail %d times", n)
+	}
+	for _, q := range []struct{ method, params, want string }{
+		{mcp.MethodCallTool, `"name":"*say","arguments":{"text":"x"}`, `"text":"x"`},
+		{mcp.MethodCallTool, `"name":"*echo","arguments":{"text":"x"}`, "Unknown tool: " + prefix + "echo"},
+		{mcp.MethodCallTool, `"name":"*fail","arguments":{"a":1,"b":2}`, `"text":"3"`},
+		{mcp.MethodCallTool, `"name":"*whereabouts","arguments":{"region":"eu"}`, `"text":"eu"`},
+		{mcp.MethodGetPrompt, `"name":"*hello","arguments":{"name":"Ada"}`, "Say hello to Ada."},
+		{mcp.MethodGetPrompt, `"name":"*greet","arguments":{"name":"Ada"}`, "Unknown prompt: " + prefix + "greet"},
+		{mcp.MethodComplete, `"ref":{"type":"ref/prompt","name":"*hello"},"argument":{"name":"name","value":""}`, `"ada"`},
+		{mcp.MethodComplete, `"ref":{"type":"ref/prompt","name":"*greet"},"argument":{"name":"name","value":""}`, "Unknown prompt"},
+	} {
+		if strings.Contains(q.params, "whereabouts") && !strings.Contains(tools, `whereabouts"`) {
+			continue // only modern servers have it
+		}
+		if got := said(t, c, q.method, strings.ReplaceAll(q.params, "*", prefix)); !strings.Contains(got, q.want) && !(strings.Contains(q.params, "*whereabouts") && prefix == "old__") {
+			t.Errorf("%s {%s}: %s", q.method, q.params, got)
+		}
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/relay/catalog"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
@@ -31,6 +32,8 @@ type VisitOptions struct {
 // of calls. Project.Visit creates a Visitor, and the caller must call Close. Visitor is safe for
 // concurrent use.
 type Visitor struct {
+	project      *Project
+	server       string
 	conversation transport.Conversation
 	heard        func(*jsonrpc.Message)
 	lastID       atomic.Int64
@@ -54,7 +57,7 @@ func (p *Project) Visit(ctx context.Context, server string, o VisitOptions) (*Vi
 	if m == nil {
 		return nil, ErrNoServer
 	}
-	v := &Visitor{heard: o.Heard}
+	v := &Visitor{project: p, server: server, heard: o.Heard}
 	v.conversation = m.clients.Accept(transport.Peer{Transport: "inmem", Who: identity.Local, Endpoint: server}, outbox{v})
 	params := append([]byte(`{"protocolVersion":"`), o.Revision.String()...)
 	params = append(append(params, `","capabilities":`...), orObject(o.Capabilities)...)
@@ -81,12 +84,13 @@ func orObject(b []byte) []byte {
 // Close ends the session and cancels its running calls.
 func (v *Visitor) Close() { v.conversation.Close(mcp.ErrCancelled) }
 
-// Call sends a request and waits for the answer. params must be a valid JSON object. The answer is
+// Call sends a request and waits for the answer. params must be a valid JSON object. It names tools and prompts as the
+// server does, whatever name a rule gives them. The answer is
 // a result or an error response, in the same form as for other clients. If ctx ends, Call cancels
 // the request and returns the cause of ctx.
 func (v *Visitor) Call(ctx context.Context, method string, params []byte) (*jsonrpc.Message, error) {
 	id := jsonrpc.IntID(v.lastID.Add(1))
-	m := jsonrpc.NewRequest(id, method, params)
+	m := jsonrpc.NewRequest(id, method, v.renamed(method, params))
 	r := &visitCall{v: v}
 	life, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -110,6 +114,27 @@ func (v *Visitor) Call(ctx context.Context, method string, params []byte) (*json
 		return nil, context.Cause(ctx)
 	}
 	return nil, mcp.ErrCancelled
+}
+
+// renamed returns the params of a request with the name that clients see.
+func (v *Visitor) renamed(method string, params []byte) []byte {
+	kind := catalog.KindTool
+	switch method {
+	case mcp.MethodCallTool:
+	case mcp.MethodGetPrompt:
+		kind = catalog.KindPrompt
+	default:
+		return params
+	}
+	at := jsonrpc.Find(params, jsonrpc.Whole(params), "name")
+	own, _ := jsonrpc.Text(params, at)
+	shown, ok := v.project.policy.Load().renames().Shown(kind, v.server, own)
+	if !ok || shown == own {
+		return params
+	}
+	var e jsonrpc.Edits
+	e.Replace(mcp.WhyRenamed, at, jsonrpc.AppendQuote(nil, shown))
+	return jsonrpc.Splice(nil, params, &e)
 }
 
 // Answer answers a server request with a result object.

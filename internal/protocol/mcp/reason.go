@@ -14,6 +14,7 @@ const (
 	WhyHidden
 	WhyUnusable
 	WhyVetted
+	WhyRenamed
 	WhyCaching
 	WhySender
 	WhyTrace
@@ -64,6 +65,7 @@ var reasons = [reasonEnd]string{
 	WhyURI:           "Several servers have the same URI, so clients see it with a segment that names the server.",
 	WhyHidden:        "A filter in the configuration hides this from the client.",
 	WhyUnusable:      "The item breaks the specification, so clients must not use it.",
+	WhyRenamed:       "A rule has given the item another name, and the server gets its own.",
 	WhyVetted:        "A rule changes what clients see of the item.",
 	WhyCaching:       "The result is only for this client, so a cache must not return it to other clients.",
 	WhySender:        "Modern revisions describe the sender in every request, legacy revisions only in the handshake.",
@@ -123,6 +125,7 @@ var reasonCodes = [reasonEnd]string{
 	WhyURI:           "uri",
 	WhyHidden:        "hidden",
 	WhyUnusable:      "unusable",
+	WhyRenamed:       "renamed",
 	WhyVetted:        "vetted",
 	WhyCaching:       "caching",
 	WhySender:        "sender",

@@ -40,6 +40,7 @@ type Catalog struct {
 	Expose Filter
 	// Vet judges each item once, when a list is read. Nil lets all items pass.
 	Vet      Vet
+	Renames  *Renames
 	Identity Identity
 	// Clean returns the function that masks a server's secrets in what the index searches. Nil masks
 	// nothing.

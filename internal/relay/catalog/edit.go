@@ -14,7 +14,9 @@ type PageEdit struct {
 	Server string
 	Show   Filter // nil shows all items
 	Vet    Vet
-	// Lost is called for each item that Vet hides. It may be nil.
+	// Renames are other names of the server's tools and prompts.
+	Renames *Renames
+	// Lost is called for each item that Vet or Renames hide. It may be nil.
 	Lost func(name, why string)
 	// OfferTasks makes EditPage add the field mayBeTask to each tool that does not declare whether
 	// it can be called as a task. Without this field, a legacy client must not call the tool as a
@@ -27,7 +29,7 @@ type PageEdit struct {
 // items that the client of c must not see. EditPage must be called only once for a reply.
 func EditPage(c *mcp.Call, reply *mcp.Reply, p PageEdit) {
 	raw, list := reply.Msg.Raw, reply.Msg.ResultMember(c.Method.ListKey)
-	if p.OfferTasks = p.OfferTasks && c.Method.Name == mcp.MethodListTools; p.Show == nil && p.Vet == nil && !p.OfferTasks {
+	if p.OfferTasks = p.OfferTasks && c.Method.Name == mcp.MethodListTools; p.Show == nil && p.Vet == nil && p.Renames == nil && !p.OfferTasks {
 		return
 	}
 	var items [][]byte
@@ -70,6 +72,16 @@ func (p *PageEdit) edit(method string, from mcp.Revision, raw []byte) ([]byte, j
 		return nil, mcp.WhyHidden
 	}
 	item, hide := p.Vet.Judge(method, p.Server, from, raw)
+	own := nameOfItem(kind, raw)
+	shown, ok := p.Renames.Shown(kind, p.Server, own)
+	if !ok && hide == "" {
+		hide = nameGiven
+	}
+	if shown != own && hide == "" {
+		var e jsonrpc.Edits
+		e.Replace(mcp.WhyVetted, jsonrpc.Find(item, jsonrpc.Whole(item), kind.key()), jsonrpc.AppendQuote(nil, shown))
+		item = jsonrpc.Splice(nil, item, &e)
+	}
 	switch {
 	case hide != "":
 		if p.Lost != nil {

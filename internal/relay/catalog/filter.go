@@ -109,6 +109,9 @@ func splitItems(f Filter, kind Kind, server string, items [][]byte) (shown, hidd
 	return shown, hidden
 }
 
+// NameOf returns the server's own name or URI of an item, or "" if it has none.
+func NameOf(kind Kind, raw []byte) string { return nameOfItem(kind, raw) }
+
 func nameOfItem(kind Kind, raw []byte) string { return nameOf(kind, raw, jsonrpc.Whole(raw)) }
 
 // nameOf returns the server's own name for an item, or "" if the item has no name.

@@ -153,7 +153,7 @@ func (c *Catalog) indexItems(kind Kind, list *Items) (out []Item) {
 	add := func(raw []byte, hidden string, needs []string) {
 		x := Item{Server: list.Server, Name: nameOfItem(kind, raw), JSON: raw, Hidden: hidden, Everywhere: hidden != "", Needs: needs}
 		if x.Offered = x.Name; kind.key() == "name" && x.Name != "" {
-			x.Offered = c.Offered(list.Server, x.Name)
+			x.Offered = c.Offered(kind, list.Server, x.Name)
 		}
 		if x.Name == "" {
 			x.Hidden = "the item has no " + kind.key()

@@ -94,6 +94,7 @@ func (c *Catalog) Refresh(ctx context.Context, server, method string) {
 
 // Offered returns the name under which clients see a tool or prompt of a server in the merged list.
 // If another item already has this name, clients do not see the tool or prompt.
-func (c *Catalog) Offered(server, name string) string {
-	return c.Names.Join(c.prefixOf(server), name)
+func (c *Catalog) Offered(kind Kind, server, name string) string {
+	shown, _ := c.Renames.Shown(kind, server, name)
+	return c.Names.Join(c.prefixOf(server), shown)
 }

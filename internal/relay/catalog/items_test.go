@@ -98,7 +98,7 @@ func TestItems(t *testing.T) {
 	if v := again(); v == version {
 		t.Error("the version of other hidden items is the same")
 	}
-	if name := c.Offered("b", "z"); name != "bee__z" {
+	if name := c.Offered(KindTool, "b", "z"); name != "bee__z" {
 		t.Errorf("z is offered as %s", name)
 	}
 }

@@ -343,6 +343,10 @@ func (c *Catalog) mergeLocked(a *knownAudience, method string) *mergedList {
 				l.reject(u, jsonrpc.Shown(name), "the "+key+" is not valid Unicode: it contains half of a surrogate pair", true)
 				continue
 			}
+			if _, ok := c.Renames.Shown(l.kind, u.Name(), name); !ok {
+				l.reject(u, name, nameGiven, true)
+				continue
+			}
 			x := item{offered: name, json: raw, server: u.Name(), target: Target{Server: u, Name: name}}
 			changed := c.present(&x, method, raw, at)
 			x.mayBeTask = directed && !has(x.json, "execution")
@@ -358,7 +362,7 @@ func (c *Catalog) mergeLocked(a *knownAudience, method string) *mergedList {
 				l.reject(u, name, taken(by, u.Name(), name), true)
 				continue
 			}
-			if key == "name" && x.offered != c.Names.plain(c.prefix(u), name) {
+			if shown, _ := c.Renames.Shown(l.kind, u.Name(), name); key == "name" && x.offered != c.Names.plain(c.prefix(u), shown) {
 				l.reject(u, name, "the name is too long, is ambiguous, or contains characters that clients refuse; clients see the item as "+x.offered, false)
 			}
 			if changed != "" {
@@ -369,6 +373,9 @@ func (c *Catalog) mergeLocked(a *knownAudience, method string) *mergedList {
 	c.addLateLocked(a, l, late)
 	return l
 }
+
+// nameGiven is why clients don't see an item.
+const nameGiven = "a rule gives its name to another item of the server"
 
 // addLateLocked adds the items whose names another server had first. A client sees one of them only if the
 // other server no longer has the name, or if the client's filter hides that server.
@@ -392,7 +399,8 @@ func (c *Catalog) addLateLocked(a *knownAudience, l *mergedList, late []item) {
 func (c *Catalog) present(x *item, method string, raw []byte, at jsonrpc.Span) (changed string) {
 	var e jsonrpc.Edits
 	if kindOf(method).key() == "name" {
-		x.offered = c.Names.Join(c.prefix(x.target.Server), x.target.Name)
+		shown, _ := c.Renames.Shown(kindOf(method), x.server, x.target.Name)
+		x.offered = c.Names.Join(c.prefix(x.target.Server), shown)
 		x.target.Quoted = quoted(x.target.Name, at.Of(raw))
 		e.Replace(mcp.WhyName, at, jsonrpc.AppendQuote(nil, x.offered))
 	} else if x.offered = c.showURI(x.server, x.target.Name, true); x.offered != x.target.Name {

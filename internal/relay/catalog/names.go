@@ -92,3 +92,45 @@ func clean(s string) string {
 		return r
 	}, s)
 }
+
+// Renames are other names that clients see for tools and prompts of servers. A nil Renames has none. They must not be
+// changed after their first use.
+type Renames struct{ shown, own map[namedItem]string }
+
+type namedItem struct {
+	kind         Kind
+	server, name string
+}
+
+// Add makes clients see a tool or a prompt of a server under another name. No two may get the same.
+func (r *Renames) Add(kind Kind, server, own, shown string) {
+	if r.shown == nil {
+		r.shown, r.own = make(map[namedItem]string), make(map[namedItem]string)
+	}
+	r.shown[namedItem{kind, server, own}], r.own[namedItem{kind, server, shown}] = shown, own
+}
+
+// Shown returns the name under which clients see an item, without the prefix of the server. It returns false if they
+// don't see it, because another item has got its name.
+func (r *Renames) Shown(kind Kind, server, own string) (string, bool) {
+	if r == nil {
+		return own, true
+	}
+	if shown, ok := r.shown[namedItem{kind, server, own}]; ok {
+		return shown, true
+	}
+	_, taken := r.own[namedItem{kind, server, own}]
+	return own, !taken
+}
+
+// Own returns the server's own name of the item that clients see under a name. It returns false if they see none.
+func (r *Renames) Own(kind Kind, server, shown string) (string, bool) {
+	if r == nil {
+		return shown, true
+	}
+	if own, ok := r.own[namedItem{kind, server, shown}]; ok {
+		return own, true
+	}
+	_, renamed := r.shown[namedItem{kind, server, shown}]
+	return shown, !renamed
+}

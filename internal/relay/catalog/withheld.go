@@ -63,7 +63,8 @@ func (v View) withheld(kind Kind, offered string) error {
 		for i := 0; p != nil && i < len(p.left); i++ {
 			x, name := &p.left[i], offered
 			if kind.key() == "name" {
-				if name = nameOfItem(kind, x.JSON); v.c.Names.Join(v.c.prefix(u), name) != offered {
+				name = nameOfItem(kind, x.JSON)
+				if shown, ok := v.c.Renames.Shown(kind, u.Name(), name); !ok || v.c.Names.Join(v.c.prefix(u), shown) != offered {
 					continue
 				}
 			}

@@ -52,6 +52,8 @@ type Merged struct {
 	// Withholds means that Vet may hold items. Then the list with an item is read before the item is used, if it
 	// wasn't read yet; see catalog.View.Withheld.
 	Withholds bool
+	// Renames are other names of tools and prompts. Nil means none.
+	Renames *catalog.Renames
 	// Filter returns the filter for a principal. This filter applies after Expose. If Filter or its
 	// result is nil, the principal sees everything that Expose does not hide. Filter is called for
 	// each request and must not block.
@@ -91,7 +93,7 @@ func (g *Merged) catalog() *catalog.Catalog {
 			prefixes[g.Own.Name()] = ""
 		}
 		g.lists = &catalog.Catalog{
-			Names: g.Names, Prefixes: prefixes, Expose: g.Expose, Vet: g.Vet, Clean: g.Clean, Identity: g.Identity, Grace: g.Grace, URIs: g.URIs,
+			Names: g.Names, Prefixes: prefixes, Expose: g.Expose, Vet: g.Vet, Renames: g.Renames, Clean: g.Clean, Identity: g.Identity, Grace: g.Grace, URIs: g.URIs,
 			Lost: g.Bridge.ReportLoss, Renamed: g.renamed, Announce: g.announce, Holds: holds, SignsIn: make(map[string]bool),
 		}
 		for _, u := range g.all {
@@ -208,7 +210,7 @@ func (g *Merged) resolve(ctx context.Context, c *mcp.Call) (*route, error) {
 		}
 	}
 	if err == nil && g.Withholds && !r.signsIn {
-		if kind, _, _ := named(c); kind != 0 {
+		if kind, _, _ := named(r); kind != 0 {
 			err = r.view.Withheld(ctx, kind, r.Server, r.Name)
 		}
 	}
@@ -379,7 +381,9 @@ func (g *Merged) Refresh(ctx context.Context, server, method string) {
 
 // Offered returns the name under which clients see a server's tool or prompt; see
 // catalog.Catalog.Offered.
-func (g *Merged) Offered(server, name string) string { return g.catalog().Offered(server, name) }
+func (g *Merged) Offered(kind catalog.Kind, server, name string) string {
+	return g.catalog().Offered(kind, server, name)
+}
 
 // Changed records that a server's lists may have changed. kind is "tools", "prompts", "resources",
 // or "" for all lists and the server information. If kind is "", nobody has notified the clients of

@@ -38,9 +38,10 @@ type route struct {
 	do       action
 	server   Upstream
 	all      []Upstream
-	view     catalog.View   // what the client may see; set by Merged
-	show     catalog.Filter // what the client may see; set by Single, where nil shows everything
-	vet      catalog.Vet    // set by Single
+	view     catalog.View     // what the client may see; set by Merged
+	show     catalog.Filter   // what the client may see; set by Single, where nil shows everything
+	vet      catalog.Vet      // set by Single
+	renames  *catalog.Renames // the same
 	owner    ownerOf
 	names    rename         // for doListen: what the client calls the things that notifications name
 	resume   bridge.Resume  // the content of the client's requestState
@@ -322,7 +323,7 @@ func (x runner) ownPage(ctx context.Context, r *route, k mcp.Caller) (*mcp.Reply
 	if err != nil {
 		return nil, err
 	}
-	e := catalog.PageEdit{Server: r.server.Name(), Show: r.show, Vet: r.vet}
+	e := catalog.PageEdit{Server: r.server.Name(), Show: r.show, Vet: r.vet, Renames: r.renames}
 	if r.show == nil {
 		e.Lost = func(name, why string) { x.bridge.ReportLoss(e.Server, r.Msg.Method, catalog.LeftOut(name, why)) }
 	}

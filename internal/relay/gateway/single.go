@@ -34,6 +34,8 @@ type Single struct {
 	// Withheld returns the error for an item that is held, or nil, for a client that may see the item. It may read
 	// lists; see catalog.View.Withheld. Nil holds nothing.
 	Withheld func(ctx context.Context, f *mcp.ClientInfo, kind catalog.Kind, name string) error
+	// Renames are other names of the server's tools and prompts. Nil means none.
+	Renames *catalog.Renames
 	// Filter returns the filter for a principal. This filter applies after Expose. If Filter or its
 	// result is nil, the principal sees everything that Expose does not hide. Filter is called for
 	// each request and must not block.
@@ -97,18 +99,21 @@ func (g *Single) resolve(ctx context.Context, c *mcp.Call) (*route, error) {
 			return r.show == nil || r.show.Shows(kind, server, name)
 		})
 	}
-	r.vet = g.Vet
+	r.vet, r.renames = g.Vet, g.Renames
 	if c.Msg.Method == mcp.MethodCallTool && c.Name == catalog.SignIn && all != nil && g.SignIn != nil && g.SignIn.hasHanded(keyOf(r.Server, c.Client)) {
 		r.signsIn = true
 		return r, nil
 	}
+	if err := r.findOwnName(); err != nil {
+		return r, err
+	}
 	if r.show != nil {
-		if err := hidden(c, r.Server, r.show); err != nil {
+		if err := hidden(r, r.show); err != nil {
 			return r, err
 		}
 	}
 	if g.Withheld != nil {
-		kind, name, err := named(c)
+		kind, name, err := named(r)
 		if kind != 0 {
 			err = g.Withheld(ctx, c.Client, kind, name)
 		}
@@ -128,10 +133,32 @@ func (g *Single) resolve(ctx context.Context, c *mcp.Call) (*route, error) {
 		r.Name, _ = jsonrpc.Text(c.Msg.Raw, c.Msg.Param("uri"))
 	case mcp.MethodGetSkill, mcp.MethodReadDirectory:
 		r.Name, _ = jsonrpc.Text(c.Msg.Raw, c.Msg.Param("uri"))
-	case mcp.MethodComplete:
-		_, _, r.Name, _ = referred(c)
 	}
 	return r, nil
+}
+
+// findOwnName makes Name the server's own name of the tool, the prompt or the resource that a request at the endpoint
+// of one server is for, and replaces the name that a rule has given to it.
+func (r *route) findOwnName() error {
+	kind, at := catalog.KindTool, r.Msg.Param("name")
+	switch r.Msg.Method {
+	case mcp.MethodCallTool:
+	case mcp.MethodGetPrompt:
+		kind = catalog.KindPrompt
+	case mcp.MethodComplete:
+		kind, at, r.Name, _ = referred(r.Call)
+	default:
+		return nil
+	}
+	shown := r.Name
+	own, ok := r.renames.Own(kind, r.Server, shown)
+	if !ok {
+		return catalog.Unknown(kind, shown)
+	}
+	if r.Name = own; own != shown {
+		r.Edits.Replace(mcp.WhyRenamed, at, jsonrpc.AppendQuote(nil, own))
+	}
+	return nil
 }
 
 // shown reports whether the filter show, which may be nil, shows the server at all. Who may not see it gets here
@@ -172,37 +199,39 @@ func referred(c *mcp.Call) (kind catalog.Kind, at jsonrpc.Span, name string, ok 
 	return catalog.KindResource, at, name, ok
 }
 
-// named returns the kind and the name of the item that a request uses, as the client calls it. The kind is 0 if it
-// names none whose definition may be held.
-func named(c *mcp.Call) (kind catalog.Kind, name string, err error) {
+// named returns the kind and the server's own name of the item that a request uses. The kind is 0 if it names none
+// whose definition may be held.
+func named(r *route) (kind catalog.Kind, name string, err error) {
+	c := r.Call
 	switch c.Msg.Method {
 	case mcp.MethodCallTool:
-		return catalog.KindTool, c.Name, nil
+		return catalog.KindTool, r.Name, nil
 	case mcp.MethodGetPrompt:
-		return catalog.KindPrompt, c.Name, nil
+		return catalog.KindPrompt, r.Name, nil
 	case mcp.MethodReadResource, mcp.MethodSubscribe:
 		name, _ = jsonrpc.Text(c.Msg.Raw, c.Msg.Param("uri"))
 		return catalog.KindResource, name, nil
 	case mcp.MethodComplete:
-		kind, _, name, ok := referred(c)
+		kind, _, _, ok := referred(c)
 		if !ok {
 			return 0, "", errReference
 		}
-		return kind, name, nil
+		return kind, r.Name, nil
 	}
 	return 0, "", nil
 }
 
 // hidden returns the error that refuses a request for a hidden item. It returns nil if the filter
 // show does not hide the item.
-func hidden(c *mcp.Call, server string, show catalog.Filter) error {
+func hidden(r *route, show catalog.Filter) error {
+	c, server := r.Call, r.Server
 	switch c.Msg.Method {
 	case mcp.MethodCallTool:
-		if !show.Shows(catalog.KindTool, server, c.Name) {
+		if !show.Shows(catalog.KindTool, server, r.Name) {
 			return catalog.Unknown(catalog.KindTool, c.Name)
 		}
 	case mcp.MethodGetPrompt:
-		if !show.Shows(catalog.KindPrompt, server, c.Name) {
+		if !show.Shows(catalog.KindPrompt, server, r.Name) {
 			return catalog.Unknown(catalog.KindPrompt, c.Name)
 		}
 	case mcp.MethodReadResource:
@@ -217,7 +246,7 @@ func hidden(c *mcp.Call, server string, show catalog.Filter) error {
 		switch kind, _, name, ok := referred(c); {
 		case !ok:
 			return errReference
-		case show.Shows(kind, server, name):
+		case show.Shows(kind, server, r.Name):
 		case kind == catalog.KindPrompt:
 			return catalog.Unknown(kind, name)
 		default:

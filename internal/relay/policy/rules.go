@@ -23,6 +23,33 @@ type Rule struct {
 	Keys, People []string
 	Roles        []identity.Role
 	Do           Do
+	// As, if set, says how clients see the items. Such a rule is for everybody and decides nothing else, so Do doesn't
+	// count.
+	As *As
+}
+
+// As says how clients see an item. What is "" or nil stays as the server has it.
+type As struct {
+	Name               string // of one tool or prompt
+	Title, Description string
+	Hints              []Hint // of tools
+}
+
+// Hint is an annotation of a tool, such as readOnlyHint.
+type Hint struct {
+	Name string
+	Is   bool
+}
+
+// As returns how clients see an item of a server: as the first rule says that matches the item and has As. It
+// returns nil if there is none.
+func (r Rules) As(server, item string) *As {
+	for i := range r {
+		if r[i].As != nil && r[i].matches(server+"/"+item) != "" {
+			return r[i].As
+		}
+	}
+	return nil
 }
 
 // Do is what a rule says about the use of an item. The zero value is Allow.
@@ -71,6 +98,16 @@ func Prompt(name string) string { return "prompt:" + name }
 // Resource returns how rules write the resource with a URI, or the template with a URI template.
 func Resource(uri string) string { return "resource:" + uri }
 
+// Item returns what kind of item rules write so, "tool", "prompt" or "resource", and its name.
+func Item(item string) (kind, name string) {
+	for _, kind := range []string{"tool", "prompt", "resource"} {
+		if name, ok := strings.CutPrefix(item, kind+":"); ok {
+			return kind, name
+		}
+	}
+	return "tool", item
+}
+
 // Allow reports whether who may use an item of a server. It takes no lock and doesn't block.
 func (r Rules) Allow(who Caller, server, item string) bool {
 	do, _ := r.Say(who, server, item)
@@ -82,7 +119,7 @@ func (r Rules) Allow(who Caller, server, item string) bool {
 func (r Rules) Say(who Caller, server, item string) (do Do, by string) {
 	name := server + "/" + item
 	for i := range r {
-		if by := r[i].matches(name); by != "" && r[i].isFor(who) {
+		if by := r[i].matches(name); by != "" && r[i].As == nil && r[i].isFor(who) {
 			return r[i].Do, by
 		}
 	}
@@ -95,7 +132,7 @@ func (r Rules) AllowServer(who Caller, server string) bool {
 	for i := range r {
 		x := &r[i]
 		switch {
-		case !x.isFor(who):
+		case x.As != nil, !x.isFor(who):
 		case x.Do != Deny && x.MayMatch(server):
 			return true
 		case x.Do == Deny && slices.ContainsFunc(x.Match, func(p string) bool { return matchesAll(p, server) }):
@@ -105,14 +142,18 @@ func (r Rules) AllowServer(who Caller, server string) bool {
 	return true
 }
 
-// Concern returns the rules that may decide about a server's items.
-func (r Rules) Concern(server string) (some Rules) {
+// Concern returns the rules that may decide about a server's items, and those that say how clients see them.
+func (r Rules) Concern(server string) (decide, as Rules) {
 	for i := range r {
-		if r[i].MayMatch(server) {
-			some = append(some, r[i])
+		switch {
+		case !r[i].MayMatch(server):
+		case r[i].As != nil:
+			as = append(as, r[i])
+		default:
+			decide = append(decide, r[i])
 		}
 	}
-	return some
+	return decide, as
 }
 
 // MayMatch reports whether the rule may match an item of a server.

@@ -27,6 +27,7 @@ func (c *compiler) readPolicy(n *node, s *Snapshot) {
 		if by := shadow(s.Policy, r); by >= 0 {
 			c.problem(item, at, "can never decide anything, because "+path+"["+strconv.Itoa(by)+"] comes first and is for everybody", "move it up, or remove it")
 		}
+		c.collides(item, at, s.Policy, r)
 		s.Policy = append(s.Policy, r)
 	}
 }
@@ -50,6 +51,11 @@ func (c *compiler) readRule(o *object, s *Snapshot) (r policy.Rule) {
 		c.problem(n, o.at("match"), "can never match", "write at least one pattern, such as SERVER/*")
 	}
 	c.readWho(o, &r)
+	if o.get("as") != nil {
+		c.readAs(o, &r)
+		o.done()
+		return r
+	}
 	r.Do = policy.Do(o.choice("do", policy.Dos(), int(policy.Deny)))
 	if o.get("do") == nil {
 		c.problem(o.n, o.at("do"), "is missing", "write do: "+oneOf(policy.Dos()))
@@ -62,6 +68,71 @@ func (c *compiler) readRule(o *object, s *Snapshot) (r policy.Rule) {
 	}
 	o.done()
 	return r
+}
+
+// readAs reads how clients see what a rule matches.
+func (c *compiler) readAs(o *object, r *policy.Rule) {
+	r.As = &policy.As{}
+	as := o.object("as")
+	if as == nil {
+		return // which is an error already
+	}
+	as.text("name", &r.As.Name)
+	as.text("title", &r.As.Title)
+	as.text("description", &r.As.Description)
+	if hints := as.object("annotations"); hints != nil {
+		for _, name := range []string{"readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"} {
+			if hints.get(name) != nil {
+				h := policy.Hint{Name: name}
+				hints.boolean(name, &h.Is)
+				r.As.Hints = append(r.As.Hints, h)
+			}
+		}
+		hints.done()
+	}
+	as.done()
+	switch do := o.get("do"); {
+	case r.As.Name+r.As.Title+r.As.Description == "" && len(r.As.Hints) == 0:
+		c.problem(as.n, as.path, "changes nothing", "write name, title, description or annotations")
+	case !r.Everybody():
+		c.problem(as.n, as.path, "can't be for some people only", "remove who, or as")
+	case do != nil:
+		c.problem(do, o.at("do"), "can't stand beside as, which decides nothing", "write do in a rule of its own")
+	case r.As.Name != "":
+		c.checkName(as, r)
+	}
+}
+
+// checkName checks the name that a rule gives.
+func (c *compiler) checkName(as *object, r *policy.Rule) {
+	if len(r.Match) != 1 || strings.Contains(r.Match[0], "*") || strings.Contains(r.Match[0], "/resource:") {
+		c.problem(as.get("name"), as.at("name"), "is for a single tool or prompt", "write one match without a *, SERVER/TOOL or SERVER/prompt:NAME")
+	}
+	odd := func(c rune) bool {
+		return !strings.ContainsRune("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_./", c)
+	}
+	if len(r.As.Name) > 64 || strings.ContainsFunc(r.As.Name, odd) {
+		c.problem(as.get("name"), as.at("name"), as.get("name").shown()+" is a name that clients refuse", "use at most 64 letters, digits, -, _, . and /")
+	}
+}
+
+// collides reports a rule that gives a name which a rule before it has given to another item of the server.
+func (c *compiler) collides(n *node, path string, before policy.Rules, r policy.Rule) {
+	if r.As == nil || r.As.Name == "" || len(r.Match) != 1 {
+		return
+	}
+	server, item, _ := strings.Cut(r.Match[0], "/")
+	kind, _ := policy.Item(item)
+	for i := range before {
+		x := &before[i]
+		if x.As == nil || x.As.Name != r.As.Name || len(x.Match) != 1 {
+			continue
+		}
+		other, item, _ := strings.Cut(x.Match[0], "/")
+		if of, _ := policy.Item(item); other == server && of == kind {
+			c.problem(n, path, "gives the name "+strconv.Quote(r.As.Name)+" to a second "+kind+" of the server, after "+x.Match[0], "choose another name")
+		}
+	}
 }
 
 // nearest returns a hint for a pattern that names a server which isn't there.
@@ -113,7 +184,7 @@ const nobodyHint = "write keys, people or roles, each with a list; without who, 
 // shadow returns the index of the first rule for everybody that matches whatever r matches, or -1.
 func shadow(before policy.Rules, r policy.Rule) int {
 	return slices.IndexFunc(before, func(x policy.Rule) bool {
-		return x.Everybody() && len(r.Match) > 0 && !slices.ContainsFunc(r.Match, func(p string) bool {
+		return x.Everybody() && (x.As == nil) == (r.As == nil) && len(r.Match) > 0 && !slices.ContainsFunc(r.Match, func(p string) bool {
 			return !slices.ContainsFunc(x.Match, func(q string) bool { return covers(q, p) })
 		})
 	})
@@ -163,6 +234,26 @@ func (p *printer) policy(rules policy.Rules) {
 				p.list(4, y.key, y.list)
 			}
 		}
+		if x.As != nil {
+			p.as(x.As)
+			continue
+		}
 		p.text(3, "do", x.Do.String())
+	}
+}
+
+// as prints how clients see what a rule matches.
+func (p *printer) as(as *policy.As) {
+	p.line(3, "as:")
+	for _, x := range []struct{ key, text string }{{"name", as.Name}, {"title", as.Title}, {"description", as.Description}} {
+		if x.text != "" {
+			p.text(4, x.key, x.text)
+		}
+	}
+	if len(as.Hints) > 0 {
+		p.line(4, "annotations:")
+	}
+	for _, h := range as.Hints {
+		p.line(5, h.Name+": "+strconv.FormatBool(h.Is))
 	}
 }

@@ -19,6 +19,7 @@ dragoman:
     - {match: "git/*", who: {keys: [ci, "n b"], people: [Ada], roles: [viewer, admin]}, do: allow}
     - {match: [git/push, "*/prompt:x", "db/resource:a:b/*"], do: deny}
     - {match: db/drop, do: confirm}
+    - {match: git/log, as: {name: history, title: "Past: all", description: d, annotations: {readOnlyHint: true, openWorldHint: false}}}
   projects:
     shop: {use: [git], mcpServers: {own: {command: x}}, policy: [{match: "git/log", do: deny}]}
     bare: {use: [git]}
@@ -31,6 +32,7 @@ dragoman:
 		{Match: []string{"git/*"}, Keys: []string{"ci", "n b"}, People: []string{"Ada"}, Roles: []identity.Role{identity.Viewer, identity.Admin}},
 		{Match: []string{"git/push", "*/prompt:x", "db/resource:a:b/*"}, Do: policy.Deny},
 		{Match: []string{"db/drop"}, Do: policy.Confirm},
+		{Match: []string{"git/log"}, As: &policy.As{Name: "history", Title: "Past: all", Description: "d", Hints: []policy.Hint{{Name: "readOnlyHint", Is: true}, {Name: "openWorldHint"}}}},
 	}
 	shop, _ := s.Project("shop")
 	bare, _ := s.Project("bare")
@@ -69,7 +71,16 @@ func TestProblemsOfPolicy(t *testing.T) {
 		`[{match: "git/*", do: confrm}]`: "did you mean confirm? write allow, deny or confirm",
 		`[{match: [git/x, "git/resource:git://{path}"], do: confirm}]`: `"git/resource:git://{path}" is a template, which nobody reads, so nobody is asked`,
 		`[{match: "git/*"}]`:                                                       "dragoman.policy[0].do: is missing",
-		`[{match: "git/*", do: allow, as: {name: x}}]`:                             "valid keys: match, who",
+		`[{match: git/a, do: allow, as: {name: x}}]`:                               "can't stand beside as",
+		`[{match: git/a, who: {keys: [k]}, as: {name: x}}]`:                        "can't be for some people only",
+		`[{match: git/a, as: {}}]`:                                                 "changes nothing",
+		`[{match: git/a, as: }]`:                                                   "do: is missing",
+		`[{match: git/a, as: {annotations: {readOnly: true}}}]`:                    "valid keys: readOnlyHint, destructiveHint",
+		`[{match: "git/*", as: {name: x}}]`:                                        "is for a single tool or prompt",
+		`[{match: git/resource:x:y, as: {name: x}}]`:                               "is for a single tool or prompt",
+		`[{match: git/a, as: {name: "x y"}}]`:                                      "is a name that clients refuse",
+		`[{match: git/a, as: {name: x}}, {match: git/b, as: {name: x}}]`:           "dragoman.policy[1]: gives the name \"x\" to a second tool of the server, after git/a",
+		`[{match: "git/*", as: {title: x}}, {match: git/b, as: {title: y}}]`:       "dragoman.policy[1]: can never decide anything",
 		`[{match: "git/*", do: deny, who: }]`:                                      "names nobody",
 		`[{match: "git/*", do: deny, who: {}}]`:                                    "names nobody",
 		`[{match: "git/*", do: deny, who: {keys: []}}]`:                            "names nobody",
@@ -92,7 +103,8 @@ func TestProblemsOfPolicy(t *testing.T) {
 	for rules, want := range map[string]string{
 		`[{match: "gitt/*", do: deny}]`: "did you mean git/",
 		`[{match: "x/*", do: deny}]`:    "matches nothing of a server that is configured",
-		`[{match: "git/*", do: allow, who: {keys: [a]}}, {match: "git/*", do: deny}]`: "",
+		`[{match: "git/*", do: allow, who: {keys: [a]}}, {match: "git/*", do: deny}]`:                       "",
+		`[{match: "git/*", do: deny}, {match: git/a, as: {name: x}}, {match: git/prompt:a, as: {name: x}}]`: "",
 	} {
 		s, problems := Parse("f", []byte("mcpServers: {git: {command: x}}\ndragoman:\n  policy: "+rules+"\n"), nil)
 		if s == nil || (want == "") != (len(problems) == 0) || !strings.Contains(listing(problems), want) {
