@@ -37,7 +37,7 @@ func (s confirm) Before(_ context.Context, c *policy.Call) policy.Verdict {
 	case c.Resumed:
 		return policy.Verdict{}
 	}
-	do, by := ruling{s.rules, s.rules.caller(c.Who)}.say(kind, c.Server, name)
+	do, by := s.rules.filterFor(s.rules, s.rules.caller(c.Who)).say(kind, c.Server, name)
 	if do != policy.Confirm {
 		return policy.Verdict{}
 	}

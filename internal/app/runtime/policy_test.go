@@ -159,7 +159,7 @@ func (h *house) holding(server http.Handler) http.Handler {
 	})
 }
 
-func snapshotOf(t *testing.T, text string) *config.Snapshot {
+func snapshotOf(t testing.TB, text string) *config.Snapshot {
 	t.Helper()
 	c, problems := config.Parse("dragoman.yaml", []byte(text), nil)
 	if c == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"reflect"
 	"slices"
+	"sync"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
@@ -24,7 +25,8 @@ type rules struct {
 	// first.
 	as     map[string]policy.Rules
 	caller func(*identity.Principal) policy.Caller
-	round  int // see Project.round
+	filters
+	round int // see Project.round
 }
 
 // newRules returns the rules of a configuration of the project.
@@ -116,7 +118,35 @@ func (r *rules) filter(who *identity.Principal) catalog.Filter {
 	if r == nil || len(r.of) == 0 {
 		return nil
 	}
-	return ruling{r, r.caller(who)}
+	return r.filterFor(r, r.caller(who))
+}
+
+// filters has a filter for each caller that has asked lately, so that lists recognise it.
+type filters struct {
+	mu  sync.Mutex
+	all map[string]*ruling
+}
+
+// maxFilters is for how many callers a project keeps filters.
+const maxFilters = 1000
+
+func (f *filters) filterFor(r *rules, who policy.Caller) *ruling {
+	key := make([]byte, 0, 96)
+	key = append(append(append(append(key, who.Key...), 0), who.Person...), 0)
+	for _, role := range who.Roles {
+		key = append(key, byte(role))
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	x := f.all[string(key)]
+	if x == nil {
+		if f.all == nil || len(f.all) >= maxFilters {
+			f.all = make(map[string]*ruling)
+		}
+		x = newRuling(r, who)
+		f.all[string(key)] = x
+	}
+	return x
 }
 
 // chain returns a policy in which the rules come before all other steps.
@@ -129,31 +159,40 @@ func (r *rules) chain(then policy.Chain) policy.Chain {
 
 // ruling is what rules say of one caller.
 type ruling struct {
-	*rules
-	who policy.Caller
+	of map[string][]policy.Rules // as in rules, without the rules for others
+}
+
+func newRuling(r *rules, who policy.Caller) *ruling {
+	x := &ruling{of: make(map[string][]policy.Rules, len(r.of))}
+	for server, lists := range r.of {
+		for _, list := range lists {
+			x.of[server] = append(x.of[server], list.For(who))
+		}
+	}
+	return x
 }
 
 // Shows implements catalog.Filter.
-func (r ruling) Shows(kind catalog.Kind, server, name string) bool {
+func (r *ruling) Shows(kind catalog.Kind, server, name string) bool {
 	do, _ := r.say(kind, server, name)
 	return do != policy.Deny
 }
 
 // say returns what the rules say of the use of an item, and the pattern of the rule that says so. Where several lists
 // of rules count, the strictest rule does.
-func (r ruling) say(kind catalog.Kind, server, name string) (do policy.Do, by string) {
+func (r *ruling) say(kind catalog.Kind, server, name string) (do policy.Do, by string) {
 	item := itemName(kind, name)
 	if item == "" && kind != catalog.KindServer {
 		return policy.Deny, ""
 	}
 	for _, list := range r.of[server] {
 		if kind == catalog.KindServer {
-			if !list.AllowServer(r.who, server) {
+			if !list.AllowServer(policy.Caller{}, server) {
 				return policy.Deny, ""
 			}
 			continue
 		}
-		switch x, rule := list.Say(r.who, server, item); x {
+		switch x, rule := list.Say(policy.Caller{}, server, item); x {
 		case policy.Deny:
 			return x, rule
 		case policy.Confirm:

@@ -603,3 +603,53 @@ func (h *ruledHouse) checkRenamed(t *testing.T, c *fake.Client, prefix string) {
 		}
 	}
 }
+
+// BenchmarkRules reads a list of 5,000 tools after the first time, and calls a tool, without rules and with 200.
+func BenchmarkRules(b *testing.B) {
+	var rules []string
+	for i := range 198 {
+		rules = append(rules, fmt.Sprintf(`{match: ["many/never_%d_*", "other/*"], who: {people: [p%d]}, do: deny}`, i, i))
+	}
+	rules = append(rules, `{match: "many/tool_9*", do: deny}`, `{match: "many/*", do: allow}`)
+	for name, text := range map[string]string{"none": "", "200": "dragoman: {policy: [" + strings.Join(rules, ", ") + "]}\n"} {
+		s := snapshotOf(b, text+"mcpServers: {many: {command: x}, other: {command: x}}\n")
+		p := &Project{name: event.DefaultProject, runtime: &Runtime{opts: Options{Reach: anybody, Caller: func(who *identity.Principal, _ string) policy.Caller {
+			return policy.Caller{Person: who.Key(), Roles: []identity.Role{identity.Caller}}
+		}}}}
+		r := p.newRules(s)
+		var tools []string
+		for i := range 5000 {
+			tools = append(tools, fmt.Sprintf(`{"name":"tool_%d","description":"Does something useful with its argument.","inputSchema":{"type":"object","properties":{"a":{"type":"string"}}}}`, i))
+		}
+		c := &catalog.Catalog{Sources: []catalog.Source{&listSource{"many", tools}}}
+		b.Cleanup(c.Close)
+		b.Run("list/"+name, func(b *testing.B) {
+			for b.Loop() {
+				v := c.View(&mcp.ClientInfo{Revision: mcp.Latest, Who: identity.Named("ann")}, p.filterBy(r)(identity.Named("ann")))
+				if _, err := v.Page(b.Context(), mcp.LookupMethod(mcp.MethodListTools), jsonrpc.Value{}, true); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// listSource is a server whose tools never change.
+type listSource struct {
+	name  string
+	tools []string
+}
+
+func (s *listSource) Name() string                 { return s.name }
+func (s *listSource) Scope(*mcp.ClientInfo) string { return "" }
+
+func (s *listSource) Hello(context.Context, *mcp.ClientInfo) (*mcp.ServerInfo, error) {
+	return &mcp.ServerInfo{Capabilities: []byte(`{"tools":{"listChanged":true}}`)}, nil
+}
+
+func (s *listSource) List(context.Context, *mcp.ClientInfo, string) (items [][]byte, complete bool, err error) {
+	for _, x := range s.tools {
+		items = append(items, []byte(x))
+	}
+	return items, true, nil
+}

@@ -66,7 +66,8 @@ func (k Kind) key() string {
 type Filter interface {
 	// Shows reports whether the filter shows an item. name is the server's own name for the item.
 	// Shows is called for each item whenever a client reads a list. Shows must be fast, must not
-	// block, and its result must depend only on its arguments.
+	// block, and its result must depend only on its arguments. If a filter is comparable, a list remembers what it
+	// shows, so an equal one must show the same.
 	Shows(kind Kind, server, name string) bool
 }
 

@@ -195,3 +195,36 @@ func TestHiddenServer(t *testing.T) {
 		}
 	}
 }
+
+// counting is a filter that counts how often it's asked. It hides the tool with its name.
+type counting struct {
+	hides string
+	asked int
+}
+
+func (f *counting) Shows(_ Kind, _, name string) bool {
+	f.asked++
+	return name != f.hides
+}
+
+// TestListsRememberFilters lets clients with two filters read a list twice. Each filter is asked once for each item, and
+// again when the list has changed.
+func TestListsRememberFilters(t *testing.T) {
+	c := &Catalog{Sources: []Source{&source{name: "a", hello: mcp.ServerInfo{Capabilities: []byte(`{"tools":{"listChanged":true}}`)}, lists: map[string][]string{
+		mcp.MethodListTools: {`{"name":"x"}`, `{"name":"y"}`},
+	}}}}
+	t.Cleanup(c.Close)
+	one, two := &counting{hides: "x"}, &counting{hides: "y"}
+	l := c.list(t.Context(), c.audience(&mcp.ClientInfo{}), mcp.MethodListTools)
+	for range 2 {
+		if a, b := l.only(l.shown(one)), l.only(l.shown(two)); len(a) != 1 || len(b) != 1 || a[0].target.Name != "y" || b[0].target.Name != "x" {
+			t.Errorf("the lists are %v and %v", a, b)
+		}
+	}
+	if one.asked != 2 || two.asked != 2 {
+		t.Errorf("the filters were asked %d and %d times", one.asked, two.asked)
+	}
+	if again := c.mergeLocked(c.audience(&mcp.ClientInfo{}), mcp.MethodListTools); again.shown(one) == "" || one.asked != 4 {
+		t.Errorf("another list asks the filter %d times", one.asked)
+	}
+}

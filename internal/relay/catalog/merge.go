@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -22,7 +24,7 @@ type mergedListKey struct {
 	audience Audience
 }
 
-// mergedList combines the lists of all servers for one method and one audience. It is immutable.
+// mergedList combines the lists of all servers for one method and one audience. It is immutable, but for seen.
 type mergedList struct {
 	method string
 	kind   Kind
@@ -32,7 +34,18 @@ type mergedList struct {
 	// client sees a shadowed item only if the client's filter hides the earlier items.
 	shadowed int
 	rejected []rejectedItem // at most maxRejected items
+	seen     seenItems
 }
+
+// seenItems keeps what mergedList.shown has found, since a filter with many rules takes longer for a long list than
+// the rest of the answer.
+type seenItems struct {
+	mu sync.Mutex
+	by map[Filter]string
+}
+
+// maxSeen is how many filters a list remembers.
+const maxSeen = 64
 
 // item is one item of a merged list.
 type item struct {
@@ -135,6 +148,27 @@ func (l *mergedList) shown(show Filter) string {
 	if show == nil && l.shadowed == 0 {
 		return ""
 	}
+	if show == nil || !reflect.ValueOf(show).Comparable() {
+		return l.look(show)
+	}
+	l.seen.mu.Lock()
+	bits, ok := l.seen.by[show]
+	l.seen.mu.Unlock()
+	if ok {
+		return bits
+	}
+	bits = l.look(show) // without the lock, so that nobody waits for it
+	l.seen.mu.Lock()
+	defer l.seen.mu.Unlock()
+	if l.seen.by == nil || len(l.seen.by) >= maxSeen {
+		l.seen.by = make(map[Filter]string)
+	}
+	l.seen.by[show] = bits
+	return bits
+}
+
+// look does the same as shown, but asks the filter.
+func (l *mergedList) look(show Filter) string {
 	bits, all := make([]byte, (len(l.items)+7)/8), true
 	for i := range l.items {
 		x := &l.items[i]
