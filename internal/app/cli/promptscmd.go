@@ -89,7 +89,8 @@ version makes the prompt, and later ones leave those before as they are. No
 client gets it before it's published.
 
 Each {{word}} in the text is an argument, and needs an --argument. Without any
---argument, or without --description, those of the version before stay.`,
+--argument, those of the version before stay that the text still has, and
+without --description its description.`,
 		Example: `  # Add a version without arguments.
   dragoman prompts add style --description 'How we write' < style.md
 
@@ -311,7 +312,8 @@ func (c *promptsCommand) keep(ctx context.Context, s *running, q *admin.PromptRe
 		q.Description = x.Versions[0].Description
 	}
 	if !c.argued {
-		q.Arguments = x.Versions[0].Arguments
+		used, _ := prompt.Names(q.Text) // a mistake in it is found later
+		q.Arguments = slices.DeleteFunc(x.Versions[0].Arguments, func(a admin.PromptArgument) bool { return !slices.Contains(used, a.Name) })
 	}
 	return nil
 }

@@ -97,7 +97,7 @@ func TestOwnPrompts(t *testing.T) {
 						continue
 					}
 				case <-end:
-					t.Errorf("%s: %s hears of no change", what, name)
+					t.Fatalf("%s: %s hears of no change", what, name)
 				}
 				break
 			}

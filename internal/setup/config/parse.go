@@ -385,7 +385,7 @@ func (c *compiler) checkFrom(s *Snapshot) {
 	if c.from = nil; n == nil {
 		return
 	}
-	path := join(c.home, "server.instructions.from")
+	path := join(join(join(c.home, "server"), "instructions"), "from")
 	var names []string
 	for i := range s.Servers {
 		x := s.Servers[i].bind(c.common)

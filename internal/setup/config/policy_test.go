@@ -105,6 +105,7 @@ func TestProblemsOfPolicy(t *testing.T) {
 		`[{match: "x/*", do: deny}]`:    "matches nothing of a server that is configured",
 		`[{match: "git/*", do: allow, who: {keys: [a]}}, {match: "git/*", do: deny}]`:                       "",
 		`[{match: "git/*", do: deny}, {match: git/a, as: {name: x}}, {match: git/prompt:a, as: {name: x}}]`: "",
+		`[{match: "project:prompts/prompt:x", do: deny}]`:                                                   "",
 	} {
 		s, problems := Parse("f", []byte("mcpServers: {git: {command: x}}\ndragoman:\n  policy: "+rules+"\n"), nil)
 		if s == nil || (want == "") != (len(problems) == 0) || !strings.Contains(listing(problems), want) {

@@ -73,7 +73,7 @@ func (p *Prompt) Check() error {
 			return wrong("save it as UTF-8", "the prompt is not text in UTF-8, or has a NUL character")
 		}
 	}
-	used, err := names(p.Text)
+	used, err := Names(p.Text)
 	if err != nil {
 		return err
 	}
@@ -142,8 +142,8 @@ func valid(name, also string) bool {
 
 func isText(s string) bool { return utf8.ValidString(s) && !strings.Contains(s, "\x00") }
 
-// names returns the arguments that a text has, each once.
-func names(text string) (all []string, err error) {
+// Names returns the arguments that a text has, each once, or a *Mistake.
+func Names(text string) (all []string, err error) {
 	err = parts(text, func(string) {}, func(name string) {
 		if !slices.Contains(all, name) {
 			all = append(all, name)
