@@ -77,7 +77,7 @@ type Verified struct {
 	Files   int    `json:"files" doc:"how many files there are"`
 	Lines   int64  `json:"lines" doc:"how many lines are as they were written"`
 	Sum     string `json:"sum,omitempty" doc:"the hash of the last of them"`
-	Ended   bool   `json:"ended" doc:"whether the process has ended its last file; otherwise it still runs, or was killed"`
+	Ended   bool   `json:"ended" doc:"whether the process has ended its record; otherwise it still runs, or was killed"`
 	Torn    bool   `json:"torn" doc:"whether the last line is incomplete, as a process leaves it that is killed while it writes"`
 	Broken  string `json:"broken,omitempty" doc:"what is wrong first; left out if nothing is"`
 }

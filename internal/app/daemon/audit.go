@@ -23,7 +23,12 @@ func (d *daemon) openTrail(o *ServeOptions, e *entry) {
 	if o.Gate.Audit == nil {
 		o.Gate.Audit = d.trail
 	}
-	e.gate.Tell(func(r *http.Request, why string, who *identity.Principal) { d.trail.Deny(why, httpdoor.Remote(r), who) })
+	e.gate.Tell(d.denied)
+}
+
+// denied is access.Denials.
+func (d *daemon) denied(r *http.Request, why string, who *identity.Principal) {
+	d.trail.Deny(why, httpdoor.Remote(r), who)
 }
 
 // auditSettings returns what the audit does now. It's on by itself as soon as not everybody is the local user.

@@ -35,6 +35,7 @@ type connectPage struct {
 	operates func(who *identity.Principal, project string) bool
 	command  func(*http.Request) string // opens the console of this process
 	log      *slog.Logger
+	denied   access.Denials
 	cross    *http.CrossOriginProtection
 }
 
@@ -99,6 +100,7 @@ func (p *connectPage) connect(w http.ResponseWriter, r *http.Request) {
 		p.say(w, r, http.StatusNotFound, "This link is no longer good", "It was used, or it is older than 10 minutes. Call again in your client to get another one.")
 	case !p.may(who, &flow):
 		p.log.Warn("a sign-in link was opened by somebody else", "server", excerpt.Line(flow.Server, 200), "of", flow.Subject, "by", who.Subject)
+		p.denied(r, "a sign-in link of somebody else", who)
 		p.say(w, r, http.StatusForbidden, "This link is not for you", "It belongs to somebody else, who is still able to use it. If somebody has sent it to you, don't sign in for them: they would use the server as you.")
 	case r.Method == http.MethodPost && r.PostFormValue("answer") == "allow":
 		// A page leads to the issuer, and no redirect: browsers apply the page's policy for forms to all redirects
@@ -167,6 +169,7 @@ func (p *connectPage) callback(w http.ResponseWriter, r *http.Request) {
 	case r.Method != http.MethodGet:
 		httpdoor.RefuseMethod(w, "GET")
 	case q.Get("state") == "" || len(p.cookies.All(r, boundCookie+id)) == 0:
+		p.denied(r, "an answer for a sign-in of another browser", p.who(r))
 		p.say(w, r, http.StatusForbidden, "This page belongs to no sign-in of this browser", "Start again with the link that your client shows.")
 	default:
 		p.cookies.Set(w, r, boundCookie+id, "")

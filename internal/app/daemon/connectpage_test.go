@@ -317,7 +317,7 @@ func TestCallbackBelowAPath(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		page := &connectPage{desk: desk, public: public, below: "/tools", cookies: authserver.Cookies{PublicURL: public}, log: slog.New(slog.DiscardHandler), cross: http.NewCrossOriginProtection()}
+		page := &connectPage{desk: desk, public: public, below: "/tools", cookies: authserver.Cookies{PublicURL: public}, log: slog.New(slog.DiscardHandler), denied: func(*http.Request, string, *identity.Principal) {}, cross: http.NewCrossOriginProtection()}
 		mux := http.NewServeMux()
 		page.routes(mux)
 		back, err := url.Parse(atIssuer(t, f.Link()))

@@ -388,7 +388,7 @@ func newDaemon(o ServeOptions, e *entry, local bool) *daemon {
 	d.stopCalls = d.events.Tap(event.Of(event.Loss), d.lost)
 	d.admin = admin.New(admin.Options{Project: d.project, Others: d.runtime, Log: o.Log, Recent: o.recent, Calls: d.recorded, Budget: d.budget, Losses: d.metrics.Losses, Version: o.Version, Config: fullPath(o.ConfigPath), Local: local, Closed: o.Config.Access.LoopbackKeys, Views: d.views, PublicURL: o.Config.PublicURL, ConsoleOff: consoleOff(&o, local), DemoClients: o.DemoClients, Env: o.Env, Refusal: d.refusal.Load, Homes: d.homes, Store: stateOf(o.store), Desk: e.desk, Roster: e.roster, Ledger: e.ledger, Safe: o.safe, Trail: d.trail, Secrets: secretsOf(context.Background(), o.safe), Reload: d.reloader()})
 	d.signIn = newAuthServer(&o, e, d.admin.Access())
-	d.connect = d.signIns.page(&o, e.gate.Open(), d.admin.Access(), o.Log)
+	d.connect = d.signIns.page(&o, e.gate.Open(), d.admin.Access(), d.denied)
 	d.console = console.New(console.Options{
 		Return: func(w http.ResponseWriter, r *http.Request) string {
 			return cmp.Or(d.signIn.Return(w, r), d.connect.back(w, r))

@@ -326,12 +326,12 @@ func (s *signIns) link(id string) string {
 }
 
 // page returns the page behind our links, or nil if there are none.
-func (s *signIns) page(o *ServeOptions, open bool, a *admin.Access, log *slog.Logger) *connectPage {
+func (s *signIns) page(o *ServeOptions, open bool, a *admin.Access, denied access.Denials) *connectPage {
 	if s.desk == nil || open {
 		return nil
 	}
 	return &connectPage{
-		desk: s.desk, public: s.base, below: o.Config.PublicPath(), cookies: authserver.Cookies{PublicURL: s.base}, who: a.SignedIn, log: log, cross: http.NewCrossOriginProtection(),
+		desk: s.desk, public: s.base, below: o.Config.PublicPath(), cookies: authserver.Cookies{PublicURL: s.base}, who: a.SignedIn, log: o.Log, denied: denied, cross: http.NewCrossOriginProtection(),
 		operates: func(who *identity.Principal, project string) bool {
 			return a.May(who, project, identity.Operator) == nil
 		},

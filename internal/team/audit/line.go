@@ -49,6 +49,9 @@ const (
 	kindDenied = "denied" // somebody was turned away
 )
 
+// whyClosed is why the last file of a process ends.
+const whyClosed = "closed"
+
 // Line is a line of a trail, as it's read. What is empty is left out.
 type Line struct {
 	Seq     int64           `json:"seq"`

@@ -287,7 +287,7 @@ func (t *Trail) write() {
 		}
 	}
 	_ = w.flush(false)
-	w.finish("closed")
+	w.finish(whyClosed)
 }
 
 // pause waits until it's time to write, or until somebody asks for it.

@@ -64,8 +64,7 @@ func (r *rig) flush() error { return r.Flush(r.t.Context()) }
 
 // call records a call of a tool, or nothing if the trail refuses it.
 func (r *rig) call(who *identity.Principal, tool, args string, outcome mcp.Outcome) error {
-	m := &jsonrpc.Message{Method: mcp.MethodCallTool}
-	c := &policy.Call{Who: who, Project: "default", Request: &mcp.Call{Msg: m, Client: &mcp.ClientInfo{Who: who, Remote: "192.0.2.7:4711"}}}
+	c := &policy.Call{Who: who, Project: "default", Request: request(who)}
 	if err := r.Begin(r.t.Context(), c); err != nil {
 		return err
 	}

@@ -22,8 +22,8 @@ type Chain struct {
 	Files int
 	Lines int64  // how many are as they were written
 	Sum   string // of the last of them
-	// Ended says that the process has ended its last file. If it hasn't, it still runs or was killed, and then up to
-	// a second of lines is missing.
+	// Ended says that the process has closed its trail. If it hasn't, it still runs or was killed, and then up to a
+	// second of lines is missing.
 	Ended bool
 	// Torn says that the last line is incomplete, as a process leaves it that is killed while it writes.
 	Torn bool
@@ -209,6 +209,7 @@ func (w *walk) follow(line []byte) {
 		Prev   string
 		Act    int64
 		ActSum []byte
+		Why    string
 	}
 	kind := kindOf(body)
 	first := w.line == 1
@@ -238,7 +239,7 @@ func (w *walk) follow(line []byte) {
 	}
 	w.Lines, w.Sum = w.Lines+1, base64.RawURLEncoding.EncodeToString(sum)
 	w.at = place{x.Seq, sum}
-	w.Ended = kind == kindEnd
+	w.Ended = kind == kindEnd && x.Why == whyClosed
 	if x.Act > 0 {
 		w.known = place{x.Act, x.ActSum}
 		w.asksActs()

@@ -106,18 +106,23 @@ func (f facts) json() (json.RawMessage, error) {
 // processes, and by that to whoever waits for a new one. If the act can't be recorded, nothing of the
 // transaction happens.
 func (t *Tx) did(action, kind, name string, x about) error {
+	err := t.noted(action, kind, name, x)
+	if err == nil {
+		err = t.changed(action, kind, name)
+	}
+	return err
+}
+
+// noted makes an act of what has changed no object of its kind.
+func (t *Tx) noted(action, kind, name string, x about) (err error) {
 	a := Act{Action: action, Object: kind + ":" + name, Project: x.project}
-	var err error
 	if a.Was, err = x.was.json(); err != nil {
 		return err
 	}
 	if a.Became, err = x.became.json(); err != nil {
 		return err
 	}
-	if err = t.record(a); err == nil {
-		err = t.changed(action, kind, name)
-	}
-	return err
+	return t.record(a)
 }
 
 // record adds an act to the chain. Nobody else writes meanwhile; see sqldb.DB.Write.

@@ -36,12 +36,7 @@ const trailKind = "trail"
 // Trailed records what has happened to the files with the calls of a process: that they begin or end, and by what
 // their newest line can be known. Nobody waits for a snapshot because of it.
 func (t *Tx) Trailed(action, trail string, line any) error {
-	f := facts{"line": line}
-	became, err := f.json()
-	if err != nil {
-		return err
-	}
-	return t.record(Act{Action: action, Object: trailKind + ":" + trail, Became: became})
+	return t.noted(action, trailKind, trail, about{became: facts{"line": line}})
 }
 
 // VerifyActs looks at the chain of the acts. The error is that of the database; what is wrong with the chain is in the

@@ -1,6 +1,8 @@
 package store
 
 import (
+	"database/sql"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -161,16 +163,24 @@ func (t *Tx) TouchFlow(id string, now time.Time) error {
 }
 
 // EndFlow ends a flow: with the reason for which it has failed, or with "" if it has done its work, and then
-// it's forgotten. It reports whether there was one.
+// it's forgotten. A failure is an act, since somebody may have tried what they shouldn't. It reports whether there
+// was a flow.
 func (t *Tx) EndFlow(id, outcome string) (bool, error) {
-	n, err := t.t.Count("FROM flows WHERE id = ?", id)
-	if n == 0 || err != nil {
+	var of SignIn
+	err := t.t.Row("SELECT project, server, subject FROM flows WHERE id = ?", []any{id}, &of.Project, &of.Server, &of.Subject)
+	if errors.Is(err, sql.ErrNoRows) {
+		return false, nil
+	}
+	if err != nil {
 		return false, err
 	}
 	if outcome == "" {
 		err = t.t.Exec("DELETE FROM flows WHERE id = ?", id)
 	} else {
 		err = t.t.Exec("UPDATE flows SET outcome = ? WHERE id = ?", outcome, id)
+		if err == nil {
+			err = t.noted("failed to sign in", credentialKind, of.name(), about{project: of.Project, became: facts{"why": outcome}})
+		}
 	}
 	if err != nil {
 		return false, err

@@ -165,7 +165,7 @@ func TestSignIns(t *testing.T) {
 			{openTab("f3", -2*time.Minute, true), "flow f1 of p:ada opened taken ; flow f3 of p:bob opened ", ""},
 			{func(t *Tx) error { return t.TouchFlow("f1", now) }, "", ""},
 			{func(t *Tx) error { return t.TouchFlow("f3", now) }, "", ""}, // nobody finishes it
-			{end("f1", "no", true), "flow f1 of p:ada opened taken no; flow f3 of p:bob opened ", ""},
+			{end("f1", "no", true), "flow f1 of p:ada opened taken no; flow f3 of p:bob opened ", "failed to sign in credential:shop/p:ada/https://s.example/mcp"},
 			{openTab("f1", time.Second, false), "", ""},
 			{begin(flow("f4", "p:ada", -time.Second), true), "flow f3 of p:bob opened ; flow f4 of p:ada ", ""},
 			{take("f4", false), "", ""}, // too late

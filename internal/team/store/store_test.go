@@ -285,6 +285,9 @@ func TestKill(t *testing.T) {
 		if acts := actsOf(t, s); len(acts) != len(s.Snapshot().Secrets()) {
 			t.Errorf("there are %d acts and %d secrets", len(acts), len(s.Snapshot().Secrets()))
 		}
+		if c, err := s.VerifyActs(t.Context()); err != nil || c.Broken != "" || c.Last != int64(len(s.Snapshot().Secrets())) {
+			t.Errorf("the chain of the acts: %+v, %v", c, err)
+		}
 		if len(acknowledged) < kills/2 {
 			t.Errorf("only %d changes were acknowledged", len(acknowledged))
 		}
