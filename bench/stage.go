@@ -142,7 +142,7 @@ func (s *stage) line() {
 func (s *stage) plainOf(c *contestant) *contestant {
 	path := map[string]string{
 		report.Events: report.HTTP, report.Crowded: report.HTTP, report.Many: report.Few,
-		report.Console: report.Serve, report.Recording: report.Serve, report.Keys: report.Serve, report.Keyring: report.Keys,
+		report.Console: report.Serve, report.Recording: report.Serve, report.Keys: report.Serve, report.Audited: report.Serve, report.Keyring: report.Keys,
 		report.SignedIn: report.Header,
 	}[c.Path]
 	switch {
@@ -202,7 +202,7 @@ func (s *stage) enter(ctx context.Context, c *contestant) error {
 		return err
 	}
 	switch c.Path {
-	case report.Serve, report.Console, report.Recording, report.Keys, report.Keyring, report.Header, report.SignedIn:
+	case report.Serve, report.Console, report.Recording, report.Keys, report.Keyring, report.Audited, report.Header, report.SignedIn:
 		c.addr += "/s/" + served + "/mcp" // the endpoint of one server, where tool names have no prefix
 	}
 	if err := s.firstList(c); err != nil {
@@ -288,6 +288,9 @@ func (s *stage) serve(c *contestant, url string) (env []string, arguments func(a
 	settings := "  record: off\n"
 	if c.Path == report.Recording {
 		settings = "  record: memory\n"
+	}
+	if c.Path == report.Audited {
+		settings += "  audit: {calls: names}\n"
 	}
 	var file string
 	servers := fmt.Sprintf("  %s: {url: '%s'%s}\n", served, url, map[string]string{report.Header: ", headers: {Authorization: Bearer access-000}"}[c.Path])

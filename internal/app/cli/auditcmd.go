@@ -107,7 +107,7 @@ files to another machine.
 func (c *auditCommand) show(cmd *cobra.Command, _ []string) error {
 	query := url.Values{"limit": {strconv.Itoa(c.lines)}}
 	if c.lines < 1 || c.lines > 1000 {
-		return usagef("use a number from 1 to 1000; the files have the rest", "%d is too many or too few", c.lines)
+		return usagef("use a number from 1 to 1000; the files have the rest", "%d entries cannot be shown", c.lines)
 	}
 	if c.since != "" {
 		at, ok := sinceOf(c.since, time.Now())

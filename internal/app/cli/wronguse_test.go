@@ -26,6 +26,8 @@ func TestWrongUses(t *testing.T) {
 		{[]string{"list", "--json=maybe", "http://h/"}, `--json does not accept "maybe"|hint: write --json or --json=false`},
 		{[]string{"logs", "-n", "abc"}, `--lines does not accept "abc"|hint: write a whole number`},
 		{[]string{"calls", "--lines", "99999999999999999999"}, `--lines does not accept "99999999999999999999"|hint: write a whole number`},
+		{[]string{"audit", "show", "--since", "yesterday"}, `"yesterday" is no time|hint: write how long ago, such as 24h, or a time, such as 2026-12-24`},
+		{[]string{"audit", "show", "-n", "0"}, `0 entries cannot be shown|hint: use a number from 1 to 1000`},
 		{[]string{"matrix", "--parallel", "1.5"}, `--parallel does not accept "1.5"|hint: write a whole number`},
 		{[]string{"list", "--timeout", "5", "http://h/"}, `--timeout does not accept "5"|hint: write a number and a unit`},
 		{[]string{"list", "--timeout"}, `--timeout needs a value|hint: run `},
