@@ -189,11 +189,15 @@ func (x runner) readAnswers(r *route) (passed int, err error) {
 // resolve tells the auditor that a request begins, and finds the route of the request. Like a
 // resolver, it never returns a nil route.
 func (x runner) resolve(ctx context.Context, by resolver, c *mcp.Call) (*route, error) {
-	if len(x.policy) == 0 && x.audit == nil {
+	audited := x.audit != nil
+	if s, ok := x.audit.(policy.Switched); ok {
+		audited = s.On()
+	}
+	if len(x.policy) == 0 && !audited {
 		return by.resolve(ctx, c)
 	}
 	asked := &policy.Call{Who: c.Client.Who, Project: cmp.Or(x.project, event.DefaultProject), Request: c}
-	if x.audit != nil {
+	if audited {
 		if err := x.audit.Begin(ctx, asked); err != nil {
 			return newRoute(c), err // without asked, so end doesn't call Auditor.End
 		}

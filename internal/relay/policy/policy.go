@@ -130,6 +130,13 @@ type Auditor interface {
 	End(ctx context.Context, c *Call, a *Answer)
 }
 
+// Switched is an [Auditor] that can be off, so that it costs nothing. Who is off gets no Begin. It may get an End
+// nevertheless.
+type Switched interface {
+	Auditor
+	On() bool
+}
+
 // Chain is a list of steps. The steps see a call in the order of the list. A chain must not be
 // changed after its first use. The zero value lets every call pass.
 type Chain []Step

@@ -156,6 +156,9 @@ var errUnrecorded = &mcp.Error{
 	Retryable: true,
 }
 
+// On implements policy.Switched.
+func (t *Trail) On() bool { return t.o.Settings().Level != Off }
+
 // Begin implements policy.Auditor.
 func (t *Trail) Begin(ctx context.Context, _ *policy.Call) error {
 	s := t.o.Settings()
