@@ -49,7 +49,7 @@ func TestErrorCodeTable(t *testing.T) {
 	for _, serverIsModern := range []bool{false, true} {
 		r := serve(t, snapshot(newWeb(t, serverIsModern).as(t, "web"), newWeb(t, serverIsModern).as(t, "other")))
 		for _, clientIsModern := range []bool{false, true} {
-			fmt.Fprintf(&out, "# %s server, %s client\n", eraWord(serverIsModern), eraWord(clientIsModern))
+			fmt.Fprintf(&out, "# %s server, %s client\n", eraName(serverIsModern), eraName(clientIsModern))
 			for _, x := range serverCodes {
 				var lines []string
 				for _, at := range []struct{ path, prefix string }{{"/s/web/mcp", ""}, {"/mcp", "web__"}} {
@@ -105,11 +105,4 @@ func TestErrorCodeTable(t *testing.T) {
 			t.Errorf("line %d\ngot  %s\nwant %s", i+1, a, b)
 		}
 	}
-}
-
-func eraWord(modern bool) string {
-	if modern {
-		return "modern"
-	}
-	return "legacy"
 }

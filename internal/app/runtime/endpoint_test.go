@@ -13,6 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/relay/catalog"
 	"github.com/dragoman-mcp/dragoman/internal/relay/downstream"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/pipetest"
 	"github.com/dragoman-mcp/dragoman/internal/transport/eventstream"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
@@ -35,18 +36,6 @@ func withKey(r *http.Request) (*identity.Principal, error) {
 
 // anybody is a Reach function: who is known may use everything.
 func anybody(who *identity.Principal, _ string) (catalog.Filter, bool) { return nil, who != nil }
-
-// here is a Places whose own ids begin with "here-".
-type here struct{}
-
-func (here) Mark(id string) string { return "here-" + id }
-
-func (here) Of(id string) string {
-	if home, _, ok := strings.Cut(id, "-"); ok && home != "here" {
-		return home
-	}
-	return ""
-}
 
 // site sends HTTP requests to endpoints.
 type site struct {
@@ -154,7 +143,7 @@ func (st *stream) next() string {
 // and an id of another process is not found. Whatever bob does, ann goes on.
 func TestPrincipalAndPlacesReachBothDoors(t *testing.T) {
 	h := &teller{}
-	e := NewEndpoint("", &downstream.Endpoint{Handler: h}, EndpointOptions{Principal: withKey, Places: here{}})
+	e := NewEndpoint("", &downstream.Endpoint{Handler: h}, EndpointOptions{Principal: withKey, Places: pipetest.Here{}})
 	mux := http.NewServeMux()
 	e.Mount(mux, "")
 	s := serveSite(t, mux)

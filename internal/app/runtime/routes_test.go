@@ -12,6 +12,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/relay/downstream"
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/pipetest"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
@@ -140,7 +141,7 @@ func TestKnownCallersSeeWhatIsThere(t *testing.T) {
 // TestTwoCallersThroughRoutes lets ann and bob use the endpoints of a runtime in both eras and over
 // both transports. Neither can use the other's session, and ann goes on whatever bob tries.
 func TestTwoCallersThroughRoutes(t *testing.T) {
-	r, mux := routed(t, Options{Principal: withKey, Reach: anybody, Places: here{}})
+	r, mux := routed(t, Options{Principal: withKey, Reach: anybody, Places: pipetest.Here{}})
 	empty := *config.Default() // so that lists do not wait for the server
 	r.Apply(event.DefaultProject, &empty)
 	s := serveSite(t, r.opts.Guard.Wrap(mux))

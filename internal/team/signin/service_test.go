@@ -19,7 +19,6 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/team/egress"
 	"github.com/dragoman-mcp/dragoman/internal/team/signin/oauth"
 	"github.com/dragoman-mcp/dragoman/internal/team/store"
-	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
 // machine is an MCP server at /mcp, with an authorization server that gives tokens to machines, and with the provider of
@@ -98,8 +97,7 @@ func (m *machine) change(f func()) {
 	f()
 }
 
-// use returns a Server with settings, and a function that makes one call as httplink does: signed, and once more if that
-// is worth it.
+// use returns a Server with settings, and a function that makes one call.
 func (m *machine) use(t *testing.T, settings Settings) (*Server, func() (int, error)) {
 	d := New(Options{
 		Open:   func(context.Context) (*store.Safe, error) { return nil, errors.New("nobody needs a store") },
@@ -110,30 +108,7 @@ func (m *machine) use(t *testing.T, settings Settings) (*Server, func() (int, er
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s, func() (int, error) {
-		for {
-			h, g, err := s.Sign(t.Context(), "", http.MethodPost, m.URL+"/mcp")
-			if err != nil {
-				return 0, err
-			}
-			req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, m.URL+"/mcp", nil)
-			for _, f := range h {
-				req.Header.Set(f.Name, f.Value)
-			}
-			resp, err := m.Client().Do(req)
-			if err != nil {
-				return 0, err
-			}
-			resp.Body.Close()
-			if resp.StatusCode < 400 {
-				return resp.StatusCode, nil
-			}
-			again, err := s.Refused(t.Context(), "", g, (&transport.StatusError{Authenticate: resp.Header.Values("WWW-Authenticate")}).Challenges())
-			if !again || err != nil {
-				return resp.StatusCode, err
-			}
-		}
-	}
+	return s, func() (int, error) { return call(t.Context(), s, "", m.URL+"/mcp") }
 }
 
 // TestServices has each way to a token without a person: what the issuer is asked, and that no store is needed.

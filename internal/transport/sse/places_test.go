@@ -3,25 +3,14 @@ package sse
 import (
 	"strings"
 	"testing"
+
+	"github.com/dragoman-mcp/dragoman/internal/testkit/pipetest"
 )
-
-// twoPlaces marks the ids of this process with "here-". For other ids, the home is the part
-// before the dash.
-type twoPlaces struct{}
-
-func (twoPlaces) Mark(id string) string { return "here-" + id }
-
-func (twoPlaces) Of(id string) string {
-	if home, _, ok := strings.Cut(id, "-"); ok && home != "here" {
-		return home
-	}
-	return ""
-}
 
 // TestPlaces checks that the id of a stream has the mark of its process. A stream of another
 // process is not found, even if this process has a stream with that id.
 func TestPlaces(t *testing.T) {
-	d := newDoor(t, &hall{}, func(o *Options) { o.Places = twoPlaces{} })
+	d := newDoor(t, &hall{}, func(o *Options) { o.Places = pipetest.Here{} })
 	f := d.connect()
 	defer f.close()
 	if !strings.Contains(f.path, "sessionId=here-") {

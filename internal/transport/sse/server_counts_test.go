@@ -2,13 +2,13 @@ package sse
 
 import (
 	"context"
-	"net"
 	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/testkit/pipetest"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
@@ -16,8 +16,8 @@ import (
 // always be exported as 0.
 func TestCountsMove(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
-		d := openDoor(t, &hall{}, l, l.dial, func(o *Options) {
+		l := pipetest.Listen()
+		d := openDoor(t, &hall{}, l, l.Dial, func(o *Options) {
 			o.MaxStreams = 4
 			o.AllowStream = func(context.Context, transport.Newcomer) (time.Duration, bool) { return time.Millisecond, true } // changes Delayed
 		})

@@ -14,6 +14,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/pipetest"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/eventstream"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
@@ -438,43 +439,11 @@ func TestServerDrain(t *testing.T) {
 	}
 }
 
-// pipes is a net.Listener in memory, for simulated time.
-type pipes struct {
-	conns chan net.Conn
-	once  sync.Once
-	done  chan struct{}
-}
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.done:
-		return nil, net.ErrClosed
-	}
-}
-func (p *pipes) Close() error   { p.once.Do(func() { close(p.done) }); return nil }
-func (p *pipes) Addr() net.Addr { return pipeAddr{} }
-func (p *pipes) dial() (net.Conn, error) {
-	a, b := net.Pipe()
-	select {
-	case p.conns <- b:
-		return a, nil
-	case <-p.done:
-		return nil, net.ErrClosed
-	}
-}
-
-type pipeAddr struct{}
-
-func (pipeAddr) Network() string { return "pipe" }
-func (pipeAddr) String() string  { return "localhost" }
-
 func TestN11_E09_ServerStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
-		d := openDoor(t, &hall{}, l, l.dial, nil)
-		c, err := l.dial()
+		l := pipetest.Listen()
+		d := openDoor(t, &hall{}, l, l.Dial, nil)
+		c, err := l.Dial()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/pipetest"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/eventstream"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
@@ -165,47 +166,10 @@ func openOn(t testing.TB, h *hall, change func(*Options), l net.Listener, dial f
 	return d
 }
 
-// pipes is a net.Listener in memory, for tests with simulated time.
-type pipes struct {
-	conns chan net.Conn
-	once  sync.Once
-	done  chan struct{}
-}
-
-func newPipes() *pipes { return &pipes{conns: make(chan net.Conn), done: make(chan struct{})} }
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.done:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Close() error { p.once.Do(func() { close(p.done) }); return nil }
-
-func (p *pipes) Addr() net.Addr { return pipeAddr{} }
-
-func (p *pipes) dial() (net.Conn, error) {
-	a, b := net.Pipe()
-	select {
-	case p.conns <- b:
-		return a, nil
-	case <-p.done:
-		return nil, net.ErrClosed
-	}
-}
-
-type pipeAddr struct{}
-
-func (pipeAddr) Network() string { return "pipe" }
-func (pipeAddr) String() string  { return "localhost" }
-
 // openPipes does the same as open, but with a network in memory.
-func openPipes(t testing.TB, h *hall, change func(*Options)) (*door, *pipes) {
-	l := newPipes()
-	return openOn(t, h, change, l, l.dial), l
+func openPipes(t testing.TB, h *hall, change func(*Options)) (*door, *pipetest.Listener) {
+	l := pipetest.Listen()
+	return openOn(t, h, change, l, l.Dial), l
 }
 
 // send makes a request. Headers have the form "Name: value". A header without a value removes a

@@ -214,7 +214,7 @@ func TestH13_SlowHeadersAndBody(t *testing.T) {
 		// slowly sends head at once, and then one byte of text per second. It returns how long the server
 		// accepted bytes, and the answer.
 		slowly := func(head, text string) (took time.Duration, answer string) {
-			c, err := l.dial()
+			c, err := l.Dial()
 			if err != nil {
 				t.Fatal(err)
 			}

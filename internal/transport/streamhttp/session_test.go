@@ -540,7 +540,7 @@ func TestE09_SlowReader(t *testing.T) {
 				if era == "legacy" {
 					body, h = call("1"), []string{d.initialize("2025-11-25")}
 				}
-				c, err := l.dial()
+				c, err := l.Dial()
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -823,7 +823,7 @@ func TestW01_StreamsAreTold(t *testing.T) {
 			readEvents(t, d.send(context.Background(), "POST", "["+call("1")+"]")),
 		}
 		get := readEvents(t, d.send(context.Background(), "GET", "", session))
-		stuck, err := l.dial()
+		stuck, err := l.Dial()
 		if err != nil {
 			t.Fatal(err)
 		}
