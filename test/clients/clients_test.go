@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -21,6 +20,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/testkit/leaktest"
+	"github.com/dragoman-mcp/dragoman/test/built"
 )
 
 // TestMain fails if a process is left after the tests.
@@ -264,48 +264,7 @@ func (r *rig) serve(t *testing.T, more string) string {
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String()
-	_ = l.Close()
-	cmd := exec.Command(r.dragoman, "serve", "--listen", address, "-c", config)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	var log bytes.Buffer
-	cmd.Stderr = &log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan error, 1)
-	go func() { done <- cmd.Wait() }()
-	t.Cleanup(func() {
-		http.DefaultClient.CloseIdleConnections()
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		select {
-		case err := <-done:
-			if err != nil {
-				t.Errorf("dragoman ended with %v", err)
-			}
-		case <-time.After(time.Minute):
-			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
-			<-done
-			t.Error("dragoman did not stop")
-		}
-		if t.Failed() {
-			t.Log(log.String())
-		}
-	})
-	for range 600 {
-		c, err := net.DialTimeout("tcp", address, time.Second)
-		if err == nil {
-			_ = c.Close()
-			return "http://" + address
-		}
-		time.Sleep(50 * time.Millisecond) // the server is a separate process, so poll until it listens
-	}
-	t.Fatal("dragoman does not listen")
-	return ""
+	return built.Serve(t, r.dragoman, "-c", config)
 }
 
 var handshake = regexp.MustCompile(`(?m)^dragoman_handshake_seconds_count\{.*revision="([^"]*)".*\} (\S+)$`)

@@ -19,6 +19,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/testkit/logtest"
 )
 
 // TestVendorsStartRun lets Claude Code and Codex start `dragoman run URL` as their server on stdio, for a server that
@@ -216,7 +218,7 @@ func (s *starter) codex(t *testing.T, modules string) (tools []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var log transcript
+	var log logtest.Buffer
 	cmd.Stderr = &log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

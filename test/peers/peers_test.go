@@ -8,13 +8,11 @@ import (
 	_ "embed"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -34,52 +32,6 @@ var (
 func install(t *testing.T) string {
 	t.Helper()
 	return filepath.Join(npm.Install(t, "peers", map[string][]byte{"package.json": packageJSON, "package-lock.json": packageLock}), "node_modules", ".bin")
-}
-
-// serve starts `dragoman serve` and returns its base URL. At the end of the test it stops the
-// process and checks that no process is left.
-func serve(t *testing.T, program string, args ...string) (base string) {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String()
-	_ = l.Close()
-	cmd := exec.Command(program, append([]string{"serve", "--listen", address}, args...)...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	var log bytes.Buffer
-	cmd.Stderr = &log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan error, 1)
-	go func() { done <- cmd.Wait() }()
-	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		select {
-		case err := <-done:
-			if err != nil {
-				t.Errorf("dragoman ended with %v\n%s", err, log.String())
-			}
-		case <-time.After(30 * time.Second):
-			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
-			t.Errorf("dragoman did not stop\n%s", log.String())
-		}
-		if t.Failed() {
-			t.Log(log.String())
-		}
-	})
-	for range 200 {
-		c, err := net.DialTimeout("tcp", address, time.Second)
-		if err == nil {
-			_ = c.Close()
-			return "http://" + address
-		}
-		time.Sleep(50 * time.Millisecond) // the server is a separate process, so poll until it listens
-	}
-	t.Fatalf("dragoman does not listen\n%s", log.String())
-	return ""
 }
 
 // command runs the program as a user would, and returns its stdout.
@@ -158,7 +110,7 @@ func TestPeers(t *testing.T) {
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	base := serve(t, program, "-c", config)
+	base := built.Serve(t, program, "-c", config)
 	merged := base + "/mcp"
 
 	table := fmt.Sprintf("%-11s %7s  %-24s %s\n", "server", "tools", "called", "at /mcp and at its own")
@@ -224,7 +176,7 @@ func TestOldClientOnModernServer(t *testing.T) {
 	if os.Getenv("DRAGOMAN_PEERS") == "" {
 		t.Skip("set DRAGOMAN_PEERS=1 (or make peers)")
 	}
-	base := serve(t, built.Dragoman(t), "--demo")
+	base := built.Serve(t, built.Dragoman(t), "--demo")
 	url := base + "/s/modern/mcp"
 	answer, session := post(t, url, "", nil, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-03-26","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`)
 	wants(t, "initialize", answer, `"protocolVersion":"2025-03-26"`)
