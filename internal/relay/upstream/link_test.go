@@ -228,19 +228,25 @@ func TestUnusedLinksAreBounded(t *testing.T) {
 }
 
 // TestChangedListsOfAScope checks that a legacy server's list_changed reaches the clients that use the
-// same credentials, also those that have no session of their own, and nobody else.
+// same credentials, also those that have no session of their own, and nobody else. The catalog hears of it first,
+// or a client that asks for the list at once would get the old one. It's the same with a modern server.
 func TestChangedListsOfAScope(t *testing.T) {
 	web := httptest.NewServer(&teller{})
 	defer web.Close()
 	u := New(Spec{Name: "web", URL: web.URL, Kind: "http", Credentials: tokens{"anna": "annas", "ben": "bens"}}, Options{})
 	defer u.Close(t.Context())
-	heard := map[string]int{}
+	heard, known := map[string]int{}, false
+	u.opts.Changed = func(kind string) { known = kind == "tools" }
 	for i, who := range []string{"anna", "anna", "ben", "carl"} {
 		caps := "{}"
 		if i == 1 {
 			caps = `{"roots":{}}` // so she has two pools, and the second one has no session
 		}
-		w := u.Subscribe(info(mcp.R20251125, who, caps, uint64(i+1)), func(*jsonrpc.Message) { heard[who]++ }, nil)
+		w := u.Subscribe(info(mcp.R20251125, who, caps, uint64(i+1)), func(*jsonrpc.Message) {
+			if heard[who]++; !known {
+				t.Errorf("%s hears of a change that the catalog doesn't know", who)
+			}
+		}, nil)
 		defer w.Close()
 		w.Lists(true, true, true)
 	}
@@ -249,8 +255,14 @@ func TestChangedListsOfAScope(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.release()
-	u.hub.deliverNotification(l.s.pool, l.s, jsonrpc.NewNotification(mcp.NoteToolsChanged, nil), 0)
+	note := jsonrpc.NewNotification(mcp.NoteToolsChanged, nil)
+	u.hub.deliverNotification(l.s.pool, l.s, note, 0)
 	if len(heard) != 1 || heard["anna"] != 2 {
 		t.Errorf("the change was heard by %v", heard)
+	}
+	known = false
+	u.hub.deliverModern(&link{scope: l.s.pool.scope}, note, 0)
+	if len(heard) != 1 || heard["anna"] != 3 { // only pools without a session
+		t.Errorf("the second change was heard by %v", heard)
 	}
 }

@@ -330,13 +330,11 @@ func (h *hub) deliverModern(on *link, m *jsonrpc.Message, only uint64) {
 			to = append(to, p.audience(m, only)...)
 		}
 	})
+	h.changed(kind)
 	for _, w := range to {
 		if m.Method != mcp.NoteMessage || w.hearsLog(m, false) {
 			w.deliver(m)
 		}
-	}
-	if kind != "" && h.opts.Changed != nil {
-		h.opts.Changed(kind)
 	}
 }
 

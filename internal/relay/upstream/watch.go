@@ -338,12 +338,19 @@ func (h *hub) deliverNotification(p *pool, s *session, m *jsonrpc.Message, only 
 	if m.Method == mcp.NoteTaskStatus && len(to) > 0 {
 		m = s.withSession(nil, m, m.Param("taskId"))
 	}
+	h.changed(kind)
 	for _, w := range to {
 		w.deliver(m)
 	}
 	if len(to) == 0 && m.Method == mcp.NoteMessage {
 		h.publishLoss(m.Method, "the message does not say which call it belongs to")
 	}
+}
+
+// changed says that the server has announced a change of its lists of a kind, if kind is not "". It must
+// do so before a client hears of the change, because the client asks for the list at once, and hears of
+// no further change.
+func (h *hub) changed(kind string) {
 	if kind != "" && h.opts.Changed != nil {
 		h.opts.Changed(kind)
 	}
