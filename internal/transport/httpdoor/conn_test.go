@@ -35,7 +35,7 @@ func serveOn(t *testing.T, l net.Listener, hs *Server, serve func(net.Listener) 
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = c.Close() })
-		_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+		_ = c.SetDeadline(time.Now().Add(2 * time.Minute))
 		return c
 	}
 }

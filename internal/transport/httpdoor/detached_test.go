@@ -55,7 +55,7 @@ func (x *stand) open(text string) (*net.TCPConn, *http.Response, *bufio.Reader) 
 
 func (x *stand) waitEnded(n int64) {
 	x.t.Helper()
-	for end := time.Now().Add(20 * time.Second); x.ended.Load() < n; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); x.ended.Load() < n; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			x.t.Fatalf("%d streams have ended", x.ended.Load())
 		}
@@ -68,7 +68,7 @@ func (x *stand) waitQuiet(n int) {
 	if !canWatch {
 		x.t.Skip("streams need a goroutine on this system")
 	}
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(time.Millisecond) {
 		found := 0
 		x.watch.mu.Lock()
 		for _, d := range x.watch.streams {

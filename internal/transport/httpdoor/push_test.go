@@ -39,7 +39,7 @@ func TestLongWrites(t *testing.T) {
 	c := &conn{Conn: server, stall: 100 * time.Millisecond}
 	began := time.Now()
 	n, err := c.Write(make([]byte, size))
-	if took := time.Since(began); !errors.Is(err, os.ErrDeadlineExceeded) || n == size || took < c.stall || took > 5*time.Second {
+	if took := time.Since(began); !errors.Is(err, os.ErrDeadlineExceeded) || n == size || took < c.stall || took > time.Minute {
 		t.Errorf("nobody reads: %d bytes written in %v, %v", n, took, err)
 	}
 	client.Close()
