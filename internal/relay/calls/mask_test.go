@@ -88,7 +88,7 @@ func TestMaskDeepText(t *testing.T) {
 	}
 	m := NewMasker([]string{"hunter22"})
 	began := time.Now()
-	if got, _ := m.Message([]byte(`{"a":"` + text + `"}`)); strings.Contains(string(got), "hunter22") || time.Since(began) > 5*time.Second {
+	if got, _ := m.Message([]byte(`{"a":"` + text + `"}`)); strings.Contains(string(got), "hunter22") || time.Since(began) > 30*time.Second {
 		t.Errorf("%d bytes took %s", len(got), time.Since(began))
 	}
 }
