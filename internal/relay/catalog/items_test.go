@@ -4,8 +4,13 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/work"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
@@ -101,4 +106,43 @@ func TestItems(t *testing.T) {
 	if name := c.Offered(KindTool, "b", "z"); name != "bee__z" {
 		t.Errorf("z is offered as %s", name)
 	}
+}
+
+// slowly is a server that needs a second to list the tool that it has when it's asked.
+type slowly struct {
+	source
+	tool atomic.Value
+}
+
+func (s *slowly) List(ctx context.Context, _ *mcp.ClientInfo, _ string) (items [][]byte, complete bool, err error) {
+	tool := s.tool.Load().(string)
+	err = work.Sleep(ctx, time.Second)
+	return [][]byte{[]byte(tool)}, true, err
+}
+
+// TestChangeDuringAReading changes the tools of a server while they are read for a client. Another client, which
+// has heard of the change, gets the result of that reading, which may be the old list, so it hears of the new one.
+func TestChangeDuringAReading(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &slowly{source: source{name: "a", hello: mcp.ServerInfo{Capabilities: []byte(`{"tools":{"listChanged":true}}`)}}}
+		s.tool.Store(tool1)
+		c, told := keepingCatalog(t, s)
+		v := c.View(&mcp.ClientInfo{Revision: mcp.R20260728}, nil)
+		var first sync.WaitGroup
+		first.Go(func() { toolsOf(t, v, false) })
+		time.Sleep(time.Second / 2)
+		s.tool.Store(tool2)
+		c.Changed("a", "tools")
+		if got := toolsOf(t, v, false); got != "a__one" {
+			t.Errorf("the second client gets %s", got)
+		}
+		first.Wait()
+		time.Sleep(2 * time.Second)
+		if got := told.take(); len(got) != 1 || got[0] != mcp.NoteToolsChanged {
+			t.Errorf("clients heard of %v", got)
+		}
+		if got := toolsOf(t, v, false); got != "a__two" {
+			t.Errorf("then it gets %s", got)
+		}
+	})
 }

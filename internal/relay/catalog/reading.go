@@ -47,6 +47,7 @@ type reading struct {
 	done     chan struct{} // closed when the reading ends
 	finished time.Time     // when the reading ended; zero while it runs
 	missed   bool          // true if a request stopped waiting for this reading
+	outdated bool          // true if a request waits for this reading although the list has changed since it began
 	tell     bool          // true if clients have an older list and must be notified if this reading finds a different one
 	slow     bool          // true if the reading took longer than the grace time; set together with finished
 	failed   bool          // set with finished
@@ -73,6 +74,7 @@ func (c *Catalog) readLocked(a *knownAudience, method string, u Source) (*server
 	case p.fresh && !old || c.lifeLocked().Err() != nil:
 		return p, nil
 	case r != nil && r.finished.IsZero():
+		r.outdated = r.outdated || p.changed
 		return p, r
 	case r != nil && !p.changed && time.Since(r.finished) < retryReading:
 		return p, nil // the last reading ended less than retryReading ago
@@ -174,6 +176,9 @@ func (c *Catalog) read(life context.Context, a *knownAudience, method string, u 
 		changed = changed || method == mcp.MethodListTools && (signIn || !p.have) // the tool SignIn comes or goes
 	}
 	announce := changed && (r.missed || r.tell)
+	if r.outdated && err == nil {
+		c.readAgainLocked([]serverListKey{r.key}) // and tell those who got this list
+	}
 	c.mu.Unlock()
 	close(r.done)
 	if cutOff {
