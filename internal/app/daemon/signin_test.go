@@ -176,6 +176,26 @@ func TestNoSignInOpensNoDatabase(t *testing.T) {
 	}
 }
 
+// TestRunWithoutAPlaceForTheSignIn starts run where no database can be made. Whoever calls the tool sign_in hears what is
+// wrong.
+func TestRunWithoutAPlaceForTheSignIn(t *testing.T) {
+	_, c := secured(t, "ok")
+	const gone = "/proc/none" // where nobody can make a folder, and the reason isn't a missing permission
+	if _, err := os.Stat("/proc/self"); err != nil {
+		t.Skip("this system has no /proc")
+	}
+	p := pipeTo(t, func(ctx context.Context, log *slog.Logger, in io.Reader, out io.WriteCloser) error {
+		d := OpenDesk(DeskOptions{Database: filepath.Join(gone, "dragoman.db")})
+		defer d.Close()
+		return Run(ctx, RunOptions{Server: c, Desk: d, Log: log, Stdin: in, Stdout: out, Version: "test"})
+	})
+	p.initialize("{}")
+	p.send(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"sign_in","arguments":{}}}`)
+	if m := p.answerTo("7"); !strings.Contains(string(m.Raw), "database") || !strings.Contains(string(m.Raw), gone) {
+		t.Errorf("the client hears %s", m.Raw)
+	}
+}
+
 // TestRunHearsOfItsOwnServer signs in at another server while run serves one, and then at that one. Run's client hears
 // of the second one alone.
 func TestRunHearsOfItsOwnServer(t *testing.T) {

@@ -225,6 +225,9 @@ func (f *Flow) run() {
 	if err == nil {
 		err = f.follow(safe)
 	}
+	if own := (*store.Error)(nil); errors.As(err, &own) && !errors.As(err, new(*Problem)) {
+		err = &Problem{Says: "the sign-in cannot be kept: " + own.Text, Next: own.Next, Err: err}
+	}
 	d.mu.Lock()
 	delete(d.flows, f.of)
 	d.mu.Unlock()
