@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -38,19 +39,28 @@ func terminals(t *testing.T) (person, program *os.File) {
 }
 
 // TestLoginAtATerminal signs in at a pseudo-terminal without a display: the link is opened elsewhere, and the address at
-// which that browser ends is pasted.
+// which that browser ends is pasted. It does so with a home, and without a place for a file, as in a container without
+// volumes, where the person hears that the sign-in doesn't last.
 func TestLoginAtATerminal(t *testing.T) {
+	t.Run("with a home", func(t *testing.T) { loginAtATerminal(t, t.TempDir(), false) })
+	t.Run("without a home", func(t *testing.T) { loginAtATerminal(t, "/nonexistent", true) })
+}
+
+func loginAtATerminal(t *testing.T, home string, forgets bool) {
 	a, address := secured(t, "ok")
-	home := t.TempDir()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	person, program := terminals(t)
 	cmd := &exec.Cmd{
-		Path: self, Args: []string{"dragoman-daemon", "login", address}, Dir: home, Stdin: program, Stdout: program, Stderr: program,
+		Path: self, Args: []string{"dragoman-daemon", "login", address}, Dir: t.TempDir(), Stdin: program, Stdout: program, Stderr: program,
 		Env:         []string{"HOME=" + home, "XDG_DATA_HOME=" + filepath.Join(home, "data"), "TERM=xterm", "LANG=C.UTF-8", "PATH=" + os.Getenv("PATH")},
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true, Setctty: true},
+	}
+	if forgets && os.Getuid() == 0 { // who could make the home
+		cmd.SysProcAttr.Credential, cmd.Path = &syscall.Credential{Uid: 65534, Gid: 65534}, forAll(t, self)
+		cmd.Dir = filepath.Dir(cmd.Path)
 	}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -74,12 +84,30 @@ func TestLoginAtATerminal(t *testing.T) {
 		t.Errorf("%v\n%s", err, p.said)
 	}
 	<-read
-	if said := p.said.String(); !strings.Contains(said, "you are signed in to") {
+	if said := p.said.String(); !strings.Contains(said, "you are signed in to") || forgets != strings.Contains(said, "is gone when this command ends") {
 		t.Error(said)
 	}
 	if n := a.Counts(); n["authorization_code"] != 1 {
 		t.Errorf("%v", n)
 	}
+}
+
+// forAll returns a copy of a program that every user may start.
+func forAll(t *testing.T, program string) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "program")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	b, err := os.ReadFile(program)
+	if err == nil {
+		err = errors.Join(os.WriteFile(filepath.Join(dir, "dragoman"), b, 0o755), os.Chmod(dir, 0o755))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(dir, "dragoman")
 }
 
 // plainText leaves out the carriage returns of a terminal.
