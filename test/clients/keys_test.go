@@ -252,18 +252,24 @@ func (k *keyed) codex(t *testing.T, modules, key string) error {
 		t.Fatal(err)
 	}
 	cmd.Env = append(cmd.Env, "CODEX_HOME="+cmd.Dir, "DRAGOMAN_KEY="+key)
+	_, err = appServerTools(cmd)
+	return err
+}
+
+// appServerTools returns how many tools Codex's app-server sees at its only server.
+func appServerTools(cmd *exec.Cmd) (int, error) {
 	in, err := cmd.StdinPipe()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	var log bytes.Buffer
 	cmd.Stderr = &log
 	if err := cmd.Start(); err != nil {
-		return err
+		return 0, err
 	}
 	defer func() {
 		_ = in.Close()
@@ -271,7 +277,7 @@ func (k *keyed) codex(t *testing.T, modules, key string) error {
 	}()
 	for _, line := range []string{`{"id":1,"method":"initialize","params":{"clientInfo":{"name":"t","version":"1"}}}`, `{"method":"initialized"}`, `{"id":2,"method":"mcpServerStatus/list","params":{}}`} {
 		if _, err := fmt.Fprintln(in, line); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	for d := json.NewDecoder(out); ; {
@@ -285,14 +291,14 @@ func (k *keyed) codex(t *testing.T, modules, key string) error {
 			}
 		}
 		if err := d.Decode(&m); err != nil {
-			return fmt.Errorf("%w: %s", err, log.String())
+			return 0, fmt.Errorf("%w: %s", err, log.String())
 		}
 		switch {
 		case m.ID != 2:
 		case len(m.Result.Data) == 1 && len(m.Result.Data[0].Tools) > 0:
-			return nil
+			return len(m.Result.Data[0].Tools), nil
 		default:
-			return fmt.Errorf("%+v", m.Result.Data)
+			return 0, fmt.Errorf("%+v", m.Result.Data)
 		}
 	}
 }
