@@ -105,6 +105,77 @@ func TestTokens(t *testing.T) {
 	}
 }
 
+// TestKeysOfTheIssuer ends an issuer, and starts it with another key. Tokens that nobody has seen before are taken during the
+// outage, and those with the new key a minute later at the latest; those with the old key are not taken any more.
+func TestKeysOfTheIssuer(t *testing.T) {
+	if os.Getenv("DRAGOMAN_ISSUERS") == "" {
+		t.Skip("set DRAGOMAN_ISSUERS=1 (or make issuers) to run issuers from npm")
+	}
+	is := oidcProvider(t, time.Hour)
+	base := serve(t, build(t), `
+  access:
+    loopback: keys
+    issuers: [{issuer: "`+is.url+`", roles: {claim: sub, map: {service: caller}}}]
+`)
+	token := func() string {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, is.url+"/token", strings.NewReader(url.Values{"grant_type": {"client_credentials"}, "resource": {base + "/mcp"}, "scope": {"mcp:basic"}}.Encode()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.SetBasicAuth("service", url.QueryEscape("a secret"))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		var out struct {
+			Token string `json:"access_token"`
+		}
+		if err := json.NewDecoder(resp.Body).Decode(&out); err != nil || out.Token == "" {
+			t.Fatalf("%d %v", resp.StatusCode, err)
+		}
+		return out.Token
+	}
+	status := func(token string) int {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+"/mcp", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+token)
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Accept", "application/json, text/event-stream")
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		return resp.StatusCode
+	}
+	first, unseen, old := token(), token(), token()
+	if got := status(first); got != http.StatusOK {
+		t.Fatalf("before the outage: %d", got)
+	}
+	is.stop()
+	if got := status(unseen); got != http.StatusOK {
+		t.Errorf("during the outage: %d", got)
+	}
+	is.again("rotated")
+	fresh, began := token(), time.Now()
+	for status(fresh) != http.StatusOK {
+		if time.Since(began) > 70*time.Second {
+			t.Fatal("the new key isn't taken")
+		}
+		time.Sleep(time.Second)
+	}
+	t.Logf("the new key was taken after %v", time.Since(began).Round(time.Second))
+	if got := status(old); got != http.StatusUnauthorized {
+		t.Errorf("a token with the old key: %d", got)
+	}
+}
+
 var onward = regexp.MustCompile(`http-equiv="refresh" content="0; url=([^"]+)"`)
 
 // TestConsole signs a person in to the console at an OpenID provider, through a proxy at mcp.example.com. Somebody else has

@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -47,6 +48,8 @@ type issuer struct {
 	signIn map[string]any
 	person tab.Script
 	verify func(resource string) auth.TokenVerifier
+	stop   func()           // of oidc-provider: ends it
+	again  func(key string) // of oidc-provider: starts it with a new key of this id
 }
 
 // oidcProvider starts oidc-provider. Its access tokens are JWTs for the resource, good for life.
@@ -59,7 +62,23 @@ func oidcProvider(t *testing.T, life time.Duration) *issuer {
 	}
 	port := l.Addr().(*net.TCPAddr).Port
 	_ = l.Close()
-	cmd := exec.Command(npm.Node(t), filepath.Join(dir, "provider.mjs"), strconv.Itoa(port), strconv.Itoa(int(life.Seconds())))
+	arguments := []string{filepath.Join(dir, "provider.mjs"), strconv.Itoa(port), strconv.Itoa(int(life.Seconds()))}
+	stop := runProvider(t, arguments)
+	at := fmt.Sprintf("http://127.0.0.1:%d", port)
+	return &issuer{
+		url:    at,
+		scopes: []string{"mcp:basic"}, // oidc-provider denies access to a client that asks for nothing
+		person: tab.Script{Fill: map[string]string{"login": "ann", "password": "anything"}},
+		verify: func(resource string) auth.TokenVerifier { return byKeys(t, at, resource) },
+		stop:   stop,
+		again:  func(key string) { runProvider(t, append(arguments, key)) },
+	}
+}
+
+// runProvider runs oidc-provider until the test ends, or until stop is called.
+func runProvider(t *testing.T, arguments []string) (stop func()) {
+	t.Helper()
+	cmd := exec.Command(npm.Node(t), arguments...)
 	var log strings.Builder
 	cmd.Stderr = &log
 	out, err := cmd.StdoutPipe()
@@ -69,9 +88,12 @@ func oidcProvider(t *testing.T, life time.Duration) *issuer {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
+	stop = sync.OnceFunc(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
+	})
+	t.Cleanup(func() {
+		stop()
 		if t.Failed() {
 			t.Logf("oidc-provider: %s", log.String())
 		}
@@ -80,13 +102,7 @@ func oidcProvider(t *testing.T, life time.Duration) *issuer {
 	if _, err := io.ReadFull(out, ready); err != nil {
 		t.Fatalf("oidc-provider ended: %v", err)
 	}
-	at := fmt.Sprintf("http://127.0.0.1:%d", port)
-	return &issuer{
-		url:    at,
-		scopes: []string{"mcp:basic"}, // oidc-provider denies access to a client that asks for nothing
-		person: tab.Script{Fill: map[string]string{"login": "ann", "password": "anything"}},
-		verify: func(resource string) auth.TokenVerifier { return byKeys(t, at, resource) },
-	}
+	return stop
 }
 
 // byKeys verifies JWTs with the keys of an issuer.
