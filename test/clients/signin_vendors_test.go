@@ -159,9 +159,9 @@ func (v *visitor) ages(t *testing.T, file, token, expiry string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b = bytes.ReplaceAll(b, []byte(v.token(t, file, token)), []byte(oldToken))
-	b = regexp.MustCompile(`(`+expiry+`\\?": ?)\d+`).ReplaceAll(b, []byte("${1}1"))
-	if err := os.WriteFile(file, b, 0o600); err != nil {
+	text := strings.ReplaceAll(string(b), v.token(t, file, token), oldToken)
+	text = regexp.MustCompile(`(`+expiry+`\\?": ?)\d+`).ReplaceAllString(text, "${1}1")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 }
