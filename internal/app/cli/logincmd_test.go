@@ -411,7 +411,7 @@ func TestSignInsOfARemovedServer(t *testing.T) {
 	if got := does(0, nil, "signins"); !strings.Contains(got, "nobody is signed in") {
 		t.Error(got)
 	}
-	if n := a.Counts(); n["revoke"] != 2 {
+	if n := a.Counts(); n["revoke"] < 2 || n["revoke"] > 4 { // serve revokes the two tokens as well, as soon as it notices
 		t.Errorf("%v", n)
 	}
 }
