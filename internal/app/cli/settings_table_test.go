@@ -60,7 +60,7 @@ func policySettings() map[string]setting {
 		"dragoman.policy.who.keys":                       row(`{match: a/echo, who: {keys: [ci]}, do: allow}`+rest, true),
 		"dragoman.policy.who.people":                     row(`{match: a/echo, who: {people: [ada]}, do: allow}`+rest, true),
 		"dragoman.policy.who.roles":                      row(`{match: a/echo, who: {roles: [operator]}, do: allow}`+rest, false),
-		"dragoman.pins":                                  {ours: `pins: hold`, effect: func(s *stage) { s.wants(s.get("/api/v1/pins"), `"mode":"hold"`) }},
+		"dragoman.pins":                                  {ours: `pins: hold`, effect: func(s *stage) { s.wants(s.get("/api/v1/pins"), `"mode": "hold"`) }},
 	}
 }
 
@@ -92,8 +92,8 @@ func projectSettings() map[string]setting {
 		"dragoman.projects.NAME.expose":                            row(`use: [a], expose: {tools: {deny: [echo]}}`, tools(`"a__`, `"a__echo"`)),
 		"dragoman.projects.NAME.policy":                            row(`use: [a], policy: [{match: a/echo, do: deny}]`, tools(`"a__`, `"a__echo"`)),
 		"dragoman.projects.NAME.pins": row(`use: [a], pins: hold`, func(s *stage) {
-			s.wants(s.get("/api/v1/pins?project=shop"), `"mode":"hold"`)
-			s.wants(s.get("/api/v1/pins"), `"mode":"warn"`)
+			s.wants(s.get("/api/v1/pins?project=shop"), `"mode": "hold"`)
+			s.wants(s.get("/api/v1/pins"), `"mode": "warn"`)
 		}),
 		"dragoman.projects.NAME.limits": row(`limits: {body: 1KiB}`, func(s *stage) {
 			s.wants(s.post("/p/shop/mcp", strings.Repeat(" ", 2000)), "413 ")
@@ -387,6 +387,7 @@ func serveSettings() map[string]setting {
 				}
 			},
 		},
+		"dragoman.server.instructions.from": {ours: own(`from: a`), fails: "is not a requirements server"},
 		"dragoman.server.instructions.join": {ours: own(`text: our words, join: upstreams-first`), effect: ours(`theirs\n\nour words`)},
 		"dragoman.envFile": {ours: `envFile: secrets, server: {title: "${PEER_SECRET:-none}"}`, effect: func(s *stage) {
 			ours(`"title":"from the file"`)(s)
