@@ -58,6 +58,13 @@ var notRun = map[string]string{
 	"dragoman keys revoke INQ":       "no key has this id here",
 	"dragoman projects ":             "there is no such project here",
 	"dragoman secrets remove old":    "there is no such secret here",
+	"dragoman prompts add ":          "there is no such text here",
+	"dragoman prompts publish ":      "there is no such prompt here",
+	"dragoman prompts activate ":     "there is no such prompt here",
+	"dragoman prompts show ":         "there is no such prompt here",
+	"dragoman prompts off ":          "there is no such prompt here",
+	"dragoman tools approve ":        "no definition has changed here",
+	"dragoman tools reject ":         "no definition has changed here",
 	"claude ":                        "needs Claude Code",
 }
 
@@ -80,6 +87,7 @@ var statuses = []struct {
 	{"dragoman secrets set github", 1},                  // nobody types a value
 	{"dragoman people role ada none --project shop", 2}, // there is no project shop
 	{"dragoman secrets set github --project shop", 2},
+	{"dragoman audit show --project shop", 2},
 	{"dragoman add --project shop ", 2},
 	{"dragoman disable orders --project shop", 2},
 	{"dragoman login https://mcp.example.com/mcp", 3}, // there is no such host

@@ -48,8 +48,10 @@ func TestBook(t *testing.T) {
 	if len(first) != 1 || len(news) != 0 {
 		t.Fatalf("%v, %v", first, news)
 	}
-	if judge(b, echo, `{"v":2}`) || judge(b, echo, `{"v":2}`) {
-		t.Fatal("a change is trusted when it's seen again")
+	for range 2 {
+		if judge(b, echo, `{"v":2}`) {
+			t.Fatal("a change is trusted, or it is when it's seen again")
+		}
 	}
 	if judge(b, echo, `{"v":3}`) {
 		t.Fatal("a second change is trusted")
