@@ -224,14 +224,26 @@ func (w *writer) finish(why string) {
 	}
 }
 
-// drop deletes the oldest files, if there are too many. Another process whose file we delete begins another
-// one, since it looks before each write whether its file is there.
+// drop deletes the files that were written to the longest time ago, if there are too many, but never our own. Their
+// names wouldn't do: those of a process that began long ago come first, however new its file is. Another process
+// whose file we delete begins another one, since it looks before each write whether its file is there.
 func (w *writer) drop() {
 	names, err := filesOf(w.t.o.Folder)
-	for len(names) > max(1, w.t.o.Settings().Files) && err == nil {
+	written := make(map[string]time.Time, len(names))
+	for _, name := range names {
+		if fi, statErr := os.Stat(filepath.Join(w.t.o.Folder, name)); statErr == nil {
+			written[name] = fi.ModTime()
+		}
+	}
+	slices.SortStableFunc(names, func(a, b string) int { return written[a].Compare(written[b]) })
+	own := nameOf(w.id, w.file)
+	names = slices.DeleteFunc(names, func(name string) bool { return name == own })
+	for len(names) >= max(1, w.t.o.Settings().Files) && err == nil {
 		id, file, _ := parseName(names[0])
 		w.note("dropped", id, file)
-		err = os.Remove(filepath.Join(w.t.o.Folder, names[0]))
+		if err = os.Remove(filepath.Join(w.t.o.Folder, names[0])); errors.Is(err, os.ErrNotExist) {
+			err = nil // another process has deleted it
+		}
 		names = names[1:]
 	}
 	if err != nil {

@@ -270,6 +270,31 @@ func TestFiles(t *testing.T) {
 	}
 }
 
+// TestFilesOfTwo checks that what a process has just written stays in the folder, although the files of another one,
+// which began later, have filled it.
+func TestFilesOfTwo(t *testing.T) {
+	older := newRig(t, nil, Settings{Level: Names, Size: 300, Files: 3})
+	time.Sleep(2 * time.Millisecond) // the names of the files have the time
+	later := &rig{t: t, Trail: New(older.o)}
+	t.Cleanup(later.Close)
+	do := func(r *rig, tool string) {
+		_ = r.call(ada, tool, `{}`, "ok")
+		if err := r.flush(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Millisecond) // the files differ in when they were written
+	}
+	for i := range 6 {
+		do(later, fmt.Sprint("later", i))
+	}
+	do(older, "older1")
+	do(older, "older2")
+	names, err := filesOf(older.o.Folder)
+	if got := older.lines(); err != nil || len(names) != 3 || !strings.Contains(got, "older1") || !strings.Contains(got, "older2") || !strings.Contains(got, "later5") {
+		t.Errorf("%q, %v\n%s", names, err, got)
+	}
+}
+
 func (r *rig) verify() Verified {
 	r.t.Helper()
 	v, err := r.Verify(r.t.Context())
