@@ -422,13 +422,18 @@ func TestTA56Lines(t *testing.T) {
 				return l
 			})
 		}, "line 4 of calls-1-2 was changed, or replaced"},
-		"deleted":             {func(all files) { edit(all[1], func(l []string) []string { return slices.Delete(l, 2, 3) }) }, "line 3 of calls-1-2 has number 10 and comes after number 8, so lines were deleted"},
-		"moved":               {func(all files) { edit(all[1], func(l []string) []string { l[1], l[2] = l[2], l[1]; return l }) }, "line 2 of calls-1-2 has number 9 and comes after number 7, so lines were deleted"},
-		"twice":               {func(all files) { edit(all[1], func(l []string) []string { return slices.Insert(l, 2, l[1]) }) }, "line 3 of calls-1-2 has number 8 and comes after number 8, so lines were moved"},
-		"the first":           {func(all files) { edit(all[0], func(l []string) []string { return l[1:] }) }, "line 1 of calls-1-1 is not what it was"},
-		"a file within":       {func(all files) { _ = os.Remove(all[1]) }, "the file calls-1-2 was deleted"},
-		"the oldest file":     {func(all files) { _ = os.Remove(all[0]) }, "the file calls-1-1 was deleted"},
-		"the newest file":     {func(all files) { _ = os.Remove(all[2]) }, "the file calls-1-3 was deleted"},
+		"deleted":         {func(all files) { edit(all[1], func(l []string) []string { return slices.Delete(l, 2, 3) }) }, "line 3 of calls-1-2 has number 10 and comes after number 8, so lines were deleted"},
+		"moved":           {func(all files) { edit(all[1], func(l []string) []string { l[1], l[2] = l[2], l[1]; return l }) }, "line 2 of calls-1-2 has number 9 and comes after number 7, so lines were deleted"},
+		"twice":           {func(all files) { edit(all[1], func(l []string) []string { return slices.Insert(l, 2, l[1]) }) }, "line 3 of calls-1-2 has number 8 and comes after number 8, so lines were moved"},
+		"the first":       {func(all files) { edit(all[0], func(l []string) []string { return l[1:] }) }, "line 1 of calls-1-1 is not what it was"},
+		"a file within":   {func(all files) { _ = os.Remove(all[1]) }, "the file calls-1-2 was deleted"},
+		"the oldest file": {func(all files) { _ = os.Remove(all[0]) }, "the file calls-1-1 was deleted"},
+		"the newest file": {func(all files) { _ = os.Remove(all[2]) }, "the file calls-1-3 was deleted"},
+		"all files of one": {func(all files) {
+			for _, path := range all[:3] {
+				_ = os.Remove(path)
+			}
+		}, "all its files were deleted"},
 		"the end of a file":   {func(all files) { edit(all[1], func(l []string) []string { return l[:2] }) }, "calls-1-2 ends with line 8"},
 		"the end of the last": {func(all files) { edit(all[2], func(l []string) []string { return l[:2] }) }, "calls-1-3 ends with line"},
 		"torn within":         {func(all files) { edit(all[1], func(l []string) []string { return append(l[:4], l[4][:20]+"torn") }) }, "calls-1-2 ends with line"},
@@ -518,7 +523,11 @@ func TestTA56Both(t *testing.T) {
 		r.Close()
 		r.o.Store, r.o.Folder = s, t.TempDir()
 		r.Trail = New(r.o)
-		if v := r.verify(); v.Acts.Broken != "" || len(v.Elsewhere) != 1 {
+		v := r.verify()
+		for _, x := range v.Chains { // of this machine
+			v.Elsewhere = append(v.Elsewhere, x.Broken)
+		}
+		if v.Acts.Broken != "" || len(v.Elsewhere) != 1 || v.Elsewhere[0] == "" || (len(v.Chains) == 0) != (schema != "") {
 			t.Errorf("%+v", v)
 		}
 	})

@@ -35,7 +35,8 @@ type Chain struct {
 type Verified struct {
 	Acts   store.ActChain
 	Chains []Chain
-	// Elsewhere are processes of which the acts know that they have written files, and of which no file is here.
+	// Elsewhere are processes of which the acts know that they have written files, and of which no file is here. With a
+	// store of this machine there are none: their files were deleted.
 	Elsewhere []string
 }
 
@@ -76,10 +77,16 @@ func (t *Trail) Verify(ctx context.Context) (v Verified, err error) {
 		}
 	}
 	end()
+	alone := t.o.Store != nil && t.o.Store.State().Place == store.File // nobody on another machine writes acts into it
 	for _, a := range v.Acts.Trails {
-		if id := trailOf(&a); marks[id].alive() {
+		id := trailOf(&a)
+		if !marks[id].alive() {
+			continue
+		}
+		if delete(marks, id); alone {
+			v.Chains = append(v.Chains, Chain{Trail: id, Broken: "all its files were deleted"})
+		} else {
 			v.Elsewhere = append(v.Elsewhere, id)
-			delete(marks, id)
 		}
 	}
 	return v, nil
