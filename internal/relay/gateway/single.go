@@ -87,11 +87,8 @@ func (g *Single) resolve(ctx context.Context, c *mcp.Call) (*route, error) {
 	r.Sole = true
 	r.setServer(g.Upstream)
 	r.show = catalog.Both(g.Expose, filterFor(g.Filter, c.Client))
-	all := []Upstream{g.Upstream}
-	if !g.shown(r.show) {
-		all = nil
-	}
 	if c.Method != nil && c.Method.Task {
+		all := g.all(r.show)
 		if all == nil {
 			r.Server = "" // as for a task of no server
 		}
@@ -100,7 +97,7 @@ func (g *Single) resolve(ctx context.Context, c *mcp.Call) (*route, error) {
 		})
 	}
 	r.vet, r.renames = g.Vet, g.Renames
-	if c.Msg.Method == mcp.MethodCallTool && c.Name == catalog.SignIn && all != nil && g.SignIn != nil && g.SignIn.hasHanded(keyOf(r.Server, c.Client)) {
+	if c.Msg.Method == mcp.MethodCallTool && c.Name == catalog.SignIn && g.SignIn != nil && g.shown(r.show) && g.SignIn.hasHanded(keyOf(r.Server, c.Client)) {
 		r.signsIn = true
 		return r, nil
 	}
@@ -125,7 +122,7 @@ func (g *Single) resolve(ctx context.Context, c *mcp.Call) (*route, error) {
 	case mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources, mcp.MethodListTemplates, mcp.MethodListSkills:
 		r.do = doPage
 	case mcp.MethodListen:
-		r.do, r.all, r.owner, r.names = doListen, all, g.owner(r.show), g.Bridge.TaskNames(c.Client, true)
+		r.do, r.all, r.owner, r.names = doListen, g.all(r.show), g.owner(r.show), g.Bridge.TaskNames(c.Client, true)
 	case mcp.MethodSetLevel:
 		r.do = doSetLevel
 	case mcp.MethodSubscribe, mcp.MethodUnsubscribe:
@@ -165,6 +162,14 @@ func (r *route) findOwnName() error {
 // only in a session that was opened before.
 func (g *Single) shown(show catalog.Filter) bool {
 	return show == nil || show.Shows(catalog.KindServer, g.Upstream.Name(), "")
+}
+
+// all returns the server if the filter show, which may be nil, shows it.
+func (g *Single) all(show catalog.Filter) []Upstream {
+	if !g.shown(show) {
+		return nil
+	}
+	return []Upstream{g.Upstream}
 }
 
 // owner returns a function that finds the server of a URI. This function returns nil if the filter
