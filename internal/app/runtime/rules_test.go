@@ -653,3 +653,19 @@ func (s *listSource) List(context.Context, *mcp.ClientInfo, string) (items [][]b
 	}
 	return items, true, nil
 }
+
+// TestRenamesOfTwoLists lets a project and default give the same name to two tools of a server that both use. Clients
+// see one of them by it, and it's the one that they get.
+func TestRenamesOfTwoLists(t *testing.T) {
+	as := func(tool string) policy.Rules {
+		return policy.Rules{{Match: []string{"files/" + tool}, As: &policy.As{Name: "access"}}}
+	}
+	s := &config.Snapshot{Servers: []config.Server{{Name: "files", Shared: true}}, Policy: as("read"), House: as("delete")}
+	names := rulesOf(s, nil).renames()
+	for tool, want := range map[string]string{"read": "access", "delete": "delete"} {
+		shown, _ := names.Shown(catalog.KindTool, "files", tool)
+		if own, ok := names.Own(catalog.KindTool, "files", shown); shown != want || own != tool || !ok {
+			t.Errorf("%s is shown as %s, which is %s, %t", tool, shown, own, ok)
+		}
+	}
+}

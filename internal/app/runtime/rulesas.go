@@ -10,7 +10,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/relay/policy"
 )
 
-// renames returns the names that rules give to tools and prompts, or nil if they give none.
+// renames returns the names that rules give to tools and prompts, or nil if they give none. If the lists of the project
+// and of default give the same one to two of a server, the project's counts.
 func (r *rules) renames() *catalog.Renames {
 	var all *catalog.Renames
 	for server, list := range r.as {

@@ -102,10 +102,14 @@ type namedItem struct {
 	server, name string
 }
 
-// Add makes clients see a tool or a prompt of a server under another name. No two may get the same.
+// Add makes clients see a tool or a prompt of a server under another name. If another one has got that name, Add does
+// nothing.
 func (r *Renames) Add(kind Kind, server, own, shown string) {
 	if r.shown == nil {
 		r.shown, r.own = make(map[namedItem]string), make(map[namedItem]string)
+	}
+	if _, taken := r.own[namedItem{kind, server, shown}]; taken {
+		return
 	}
 	r.shown[namedItem{kind, server, own}], r.own[namedItem{kind, server, shown}] = shown, own
 }
