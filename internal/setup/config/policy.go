@@ -42,6 +42,10 @@ func (c *compiler) readRule(o *object, s *Snapshot) (r policy.Rule) {
 			c.problem(n, path, n.shown()+" can never match", "write SERVER/TOOL, SERVER/prompt:NAME or SERVER/resource:URI; SERVER/* is all of a server")
 			return
 		}
+		if name, is := strings.CutPrefix(item, "tool:"); is && policy.Tool(name) == name {
+			c.problem(n, path, n.shown()+" is not how a tool is written", "write "+printable(server+"/"+name)+"; tool: is for a tool whose own name begins with tool:, prompt: or resource:")
+			return
+		}
 		if !policy.MayName(e.text, policy.ProjectPrompts) && !slices.ContainsFunc(s.Servers, func(x Server) bool { return policy.MayName(e.text, x.Name) }) {
 			c.warning(n, path, n.shown()+" matches nothing of a server that is configured", c.nearest(server, s))
 		}

@@ -62,13 +62,15 @@ dragoman:
 // in a project the project alone.
 func TestProblemsOfPolicy(t *testing.T) {
 	for rules, want := range map[string]string{
-		`{match: "*", do: deny}`:         "dragoman.policy: must be a list",
-		`[x]`:                            "dragoman.policy[0]: must be a mapping",
-		`[{do: deny}]`:                   "dragoman.policy[0].match: is missing",
-		`[{match: [], do: deny}]`:        "can never match",
-		`[{match: git, do: deny}]`:       `"git" can never match`,
-		`[{match: git/, do: deny}]`:      `"git/" can never match`,
-		`[{match: "git/*", do: confrm}]`: "did you mean confirm? write allow, deny or confirm",
+		`{match: "*", do: deny}`:            "dragoman.policy: must be a list",
+		`[x]`:                               "dragoman.policy[0]: must be a mapping",
+		`[{do: deny}]`:                      "dragoman.policy[0].match: is missing",
+		`[{match: [], do: deny}]`:           "can never match",
+		`[{match: git, do: deny}]`:          `"git" can never match`,
+		`[{match: git/, do: deny}]`:         `"git/" can never match`,
+		`[{match: git/tool:x, do: deny}]`:   `"git/tool:x" is not how a tool is written; write git/x; tool: is`,
+		`[{match: "git/tool:*", do: deny}]`: `"git/tool:*" is not how a tool is written`,
+		`[{match: "git/*", do: confrm}]`:    "did you mean confirm? write allow, deny or confirm",
 		`[{match: [git/x, "git/resource:git://{path}"], do: confirm}]`: `"git/resource:git://{path}" is a template, which nobody reads, so nobody is asked`,
 		`[{match: "git/*"}]`:                                                       "dragoman.policy[0].do: is missing",
 		`[{match: git/a, do: allow, as: {name: x}}]`:                               "can't stand beside as",
@@ -105,6 +107,7 @@ func TestProblemsOfPolicy(t *testing.T) {
 		`[{match: "x/*", do: deny}]`:    "matches nothing of a server that is configured",
 		`[{match: "git/*", do: allow, who: {keys: [a]}}, {match: "git/*", do: deny}]`:                       "",
 		`[{match: "git/*", do: deny}, {match: git/a, as: {name: x}}, {match: git/prompt:a, as: {name: x}}]`: "",
+		`[{match: ["git/tool:prompt:a", "git/tool:tool:*"], do: deny}]`:                                     "",
 		`[{match: "project:prompts/prompt:x", do: deny}]`:                                                   "",
 	} {
 		s, problems := Parse("f", []byte("mcpServers: {git: {command: x}}\ndragoman:\n  policy: "+rules+"\n"), nil)
