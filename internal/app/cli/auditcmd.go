@@ -27,7 +27,7 @@ type auditCommand struct {
 }
 
 func newAuditCommand(w *world) *cobra.Command {
-	cmd := &cobra.Command{
+	return group(&cobra.Command{
 		Use:   "audit",
 		Short: "Show who changed what and who called which tool, or verify that record",
 		Long: `Show what people have changed and what clients have asked for, or look whether
@@ -39,9 +39,7 @@ Calls are recorded in files as soon as there are API keys; the setting
 
   # Look whether any was changed or deleted.
   dragoman audit verify`,
-	}
-	cmd.AddCommand(newAuditShowCommand(w), newAuditVerifyCommand(w))
-	return cmd
+	}, newAuditShowCommand(w), newAuditVerifyCommand(w))
 }
 
 func newAuditShowCommand(w *world) *cobra.Command {

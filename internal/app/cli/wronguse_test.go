@@ -52,3 +52,16 @@ func TestWrongUses(t *testing.T) {
 		}
 	}
 }
+
+// TestUnknownSubcommands checks that each command with subcommands refuses another word.
+func TestUnknownSubcommands(t *testing.T) {
+	for _, c := range Command().Commands() {
+		if !c.HasAvailableSubCommands() || c.Name() == "fake" { // its words are profiles
+			continue
+		}
+		want := "dragoman " + c.Name() + ` has no command "nope"`
+		if text := failedCommand(t, c.Name(), "nope"); !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+}
