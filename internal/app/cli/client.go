@@ -43,10 +43,10 @@ type client struct {
 	timeout time.Duration
 
 	where   where            // the server that the command line names
-	atURL   bool             // where is the endpoint of a project, which the command has looked up
+	atURL   bool             // where is the endpoint of a project at foundAt, which the command has looked up
 	through bool             // the server is reached through a serve
 	rules   *config.Snapshot // the file that has the server, if Dragoman opens it itself; see runtime.ConnectOptions
-	foundAt string           // the base URL of the serve process that has the server; see findElsewhere
+	foundAt string           // the base URL of the serve process that has the server or the endpoint; see findElsewhere
 	secrets []string         // the secrets in the settings of the server; see remember
 }
 
@@ -144,6 +144,9 @@ func (c *client) find(ctx context.Context) (server config.Server, file *opened, 
 	if err != nil {
 		server, err = c.findElsewhere(ctx, err)
 		return server, nil, true, err
+	}
+	if c.atURL && c.t.given() == "" {
+		server = locator{c.env}.withKey(ctx, server, c.foundAt)
 	}
 	return server, file, false, nil
 }

@@ -136,7 +136,7 @@ func (c *listCommand) run(cmd *cobra.Command, _ []string) error {
 			return usagef("use `dragoman list "+c.kind+" URL`, `dragoman list "+c.kind+" NAME` or `dragoman list "+c.kind+" -- COMMAND`",
 				"no server given, and a running serve was not found: %s", why)
 		}
-		c.where.target = base + status.Endpoints[at].Path
+		c.where.target, c.foundAt, c.atURL = base+status.Endpoints[at].Path, base, true
 		c.tell("using the running serve at %s", base)
 	}
 	var l runtime.List

@@ -58,13 +58,14 @@ func TestProjectFlag(t *testing.T) {
 				t.Errorf("%s: %q in %s", tt.args, tt.lacks, got)
 			}
 		}
-		if loopback == "open" {
-			if got := at("list", "tools", "--project", "shop"); !strings.Contains(got, "pay__echo") || !strings.Contains(got, "home__echo") {
-				t.Errorf("all tools of the shop: %s", got)
-			}
-			if got := at("list", "tools"); strings.Contains(got, "pay__echo") || !strings.Contains(got, "home__echo") {
-				t.Errorf("all tools of default: %s", got)
-			}
+		if got := at("list", "tools", "--project", "shop"); !strings.Contains(got, "pay__echo") || !strings.Contains(got, "home__echo") {
+			t.Errorf("all tools of the shop: %s", got)
+		}
+		if got := at("list", "tools"); strings.Contains(got, "pay__echo") || !strings.Contains(got, "home__echo") {
+			t.Errorf("all tools of default: %s", got)
+		}
+		if got := at("list", "tools", "--header", "Authorization: Bearer wrong"); loopback == "keys" && !strings.Contains(got, "HTTP 401") {
+			t.Errorf("all tools that a wrong key sees: %s", got)
 		}
 		var r admin.Report
 		_, out, _ := u.run("status", "--json", "--listen", address, "--project", "shop")
