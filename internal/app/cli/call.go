@@ -363,6 +363,7 @@ func (x *toolCall) explain(ctx context.Context, wire *jsonrpc.Error, result []by
 		x.names, x.missing = namesOf(l.Items), whyMissing(l)
 	}
 	switch near := config.Suggest(x.name, x.names); {
+	case wire != nil && textOf(wire.Data, jsonrpc.Whole(wire.Data), "cause") == "held": // the error says what to do
 	case slices.Contains(x.names, x.name):
 		if !x.ask.answers() && (wire != nil && wantsInput([]byte(wire.Message)) || wire == nil && wantsInput(result)) {
 			x.hint = needsInput

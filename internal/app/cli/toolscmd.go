@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,7 +45,7 @@ approved it: see the setting "pins".`,
 func newToolsReviewCommand(w *world) *cobra.Command {
 	c := &toolsCommand{world: w}
 	cmd := &cobra.Command{
-		Use:   "review [SERVER] [flags]",
+		Use:   "review [SERVER[/NAME]] [flags]",
 		Short: "Show the tools, prompts and templates that have changed",
 		Long: `Show what has changed in the definitions about which nobody has decided yet,
 with a line for each value. Characters that nobody could see, or that would
@@ -53,7 +54,7 @@ reorder the text around them, are drawn as their code point, such as <U+200B>.`,
 
   # Of one server, as JSON.
   dragoman tools review notes --json`,
-		Args:              cobra.MaximumNArgs(1),
+		Args:              c.atMostOne,
 		RunE:              c.review,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
@@ -118,15 +119,29 @@ func (c *toolsCommand) changes(cmd *cobra.Command, do func(context.Context, *run
 	return signalOr(ctx, err)
 }
 
+func (c *toolsCommand) atMostOne(_ *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return usagef("write one server or one tool", "unexpected argument %q after %q", args[1], args[0])
+	}
+	return nil
+}
+
 func (c *toolsCommand) review(cmd *cobra.Command, args []string) error {
-	return c.changes(cmd, func(_ context.Context, _ *running, all *admin.Pins) error {
+	return c.changes(cmd, func(ctx context.Context, s *running, all *admin.Pins) error {
 		list := all.Changes[:0]
 		for _, x := range all.Changes {
-			if len(args) == 0 || x.Server == args[0] {
+			if len(args) == 0 || x.Server == args[0] || x.Server+"/"+x.Item == args[0] {
 				list = append(list, x)
 			}
 		}
 		all.Changes = list
+		if len(args) > 0 && len(list) == 0 {
+			var r admin.Report
+			server, _, _ := strings.Cut(args[0], "/")
+			if err := s.decode(ctx, "/api/v1/status", nil, &r); err != nil || serverNamed(&r, server) == nil {
+				return cmp.Or(err, noServer(server, &r, c.file))
+			}
+		}
 		if c.asJSON {
 			return c.printJSON(all, "  ")
 		}
