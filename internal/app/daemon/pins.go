@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -180,11 +181,17 @@ func (k *pinKeeper) add(project string, all []pins.Pin) error {
 	if err := os.MkdirAll(filepath.Dir(k.file), 0o700); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(k.file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	f, err := os.OpenFile(k.file, os.O_APPEND|os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return err
 	}
 	info, err := f.Stat()
+	if err == nil && info.Size() > 0 { // a crash or a full disk may have left half a line, which ours mustn't continue
+		end := make([]byte, 1)
+		if _, err = f.ReadAt(end, info.Size()-1); err == nil && end[0] != '\n' {
+			_, err = f.WriteString("\n")
+		}
+	}
 	if err == nil && info.Size()+int64(b.Len()) > maxPinFile {
 		err = fmt.Errorf("%s is larger than %d bytes", k.file, maxPinFile)
 	}
@@ -214,11 +221,16 @@ func (k *pinKeeper) read() (map[string][]pins.Pin, error) {
 		sum pins.Sum
 	}
 	at, trusted, all := map[pinned]int{}, map[pinned]bool{}, map[string][]pins.Pin{}
-	lines := bufio.NewScanner(f)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
+	for lines := bufio.NewReader(f); ; { // a line is as long as a server's name for a tool
+		line, err := lines.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return all, nil
+		}
+		if err != nil {
+			return nil, err
+		}
 		var x pinLine
-		if json.Unmarshal(lines.Bytes(), &x) != nil {
+		if json.Unmarshal(line, &x) != nil {
 			continue
 		}
 		sum, ok := pins.ParseSum(x.Sum)
@@ -235,7 +247,6 @@ func (k *pinKeeper) read() (map[string][]pins.Pin, error) {
 		at[pinned{x.Project, p.ID, sum}] = len(all[x.Project])
 		all[x.Project] = append(all[x.Project], p)
 	}
-	return all, lines.Err()
 }
 
 // changedPins returns how many changed definitions wait for a decision, by project and server.

@@ -4,6 +4,7 @@ package daemon
 
 import (
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -135,5 +136,38 @@ func TestPinsOutliveARestart(t *testing.T) {
 	r.call("/mcp", "notes__search", "{}").wantText(t, "found")
 	if _, err := os.Stat(filepath.Join(folder, "pins.jsonl")); err == nil {
 		t.Error("the file is still there")
+	}
+}
+
+// TestPinFileWithHalfALine adds pins to a file whose last line a crash has left incomplete, and one of a tool with a
+// very long name. All but the half are there when the file is read again.
+func TestPinFileWithHalfALine(t *testing.T) {
+	t.Parallel()
+	k := newPinKeeper(nil, []string{t.TempDir()}, slog.New(slog.DiscardHandler))
+	add := func(name string, state pins.State) {
+		p := pins.Pin{ID: pins.ID{Server: "notes", Kind: "tool", Name: name}, Sum: pins.SumOf([]byte(`"` + string(state) + `"`)), State: state}
+		if err := k.add("default", []pins.Pin{p}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add("search", pins.Trusted)
+	add("lost", pins.Trusted)
+	all, err := os.ReadFile(k.file)
+	if err == nil {
+		err = os.WriteFile(k.file, all[:len(all)-20], 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	add("search", pins.Rejected)
+	add(strings.Repeat("x", 2<<20), pins.Trusted)
+	add("list", pins.Trusted)
+	var got []string
+	known, err := k.Pins("default")
+	for _, p := range known {
+		got = append(got, fmt.Sprint(p.Name[:4], " ", p.State))
+	}
+	if want := "sear trusted, sear rejected, xxxx trusted, list trusted"; err != nil || strings.Join(got, ", ") != want {
+		t.Errorf("%q, %v", got, err)
 	}
 }
