@@ -122,6 +122,24 @@ func TestShow(t *testing.T) {
 	}
 }
 
+// TestShowEachChange changes definitions in ways that are easily overlooked. Each is shown.
+func TestShowEachChange(t *testing.T) {
+	for _, x := range [][3]string{
+		{`{"hint":true}`, `{"hint":"true"}`, "-hint: true\n+hint: \"true\"\n"},
+		{`{"hint":"true"}`, `{"hint":"\"true\""}`, "-hint: \"true\"\n+hint: \"\\\"true\\\"\"\n"},
+		{`{"max":1}`, `{"max":"1"}`, "-max: 1\n+max: \"1\"\n"},
+		{`{"a":{}}`, `{"a":"{}"}`, "-a: {}\n+a: \"{}\"\n"},
+		{`{"a":{"b":1}}`, `{"a.b":1}`, "-a.b: 1\n+\"a.b\": 1\n"},
+		{`{"a":[1]}`, `{"a[0]":1}`, "-a[0]: 1\n+\"a[0]\": 1\n"},
+		{`{"a":"b: 1"}`, `{"a: b":1}`, "-a: b: 1\n+\"a: b\": 1\n"},
+		{`{"a":"é"}`, `{"a":"\u00e9"}`, "-{\"a\":\"é\"}\n+{\"a\":\"\\u00e9\"}\n"},
+	} {
+		if got := Diff([]byte(x[0]), []byte(x[1])); !strings.HasSuffix(got, "@@\n"+x[2]) {
+			t.Errorf("%s to %s:\n%s", x[0], x[1], got)
+		}
+	}
+}
+
 func BenchmarkJudge(b *testing.B) {
 	book := NewBook(nil)
 	var all [][]byte

@@ -1,6 +1,7 @@
 package pins
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -12,7 +13,8 @@ import (
 
 // Lines returns a definition for people: a line for each value, with its path, in a fixed order. A text of
 // several lines takes several. Everything that nobody could see, or that would reorder what stands around it, is
-// drawn as its code point: <U+200B>.
+// drawn as its code point: <U+200B>. What could be taken for something else is quoted: the name a.b, which isn't b
+// in a, and the text true.
 func Lines(raw []byte) string {
 	var b strings.Builder
 	appendLines(&b, "", raw, jsonrpc.Whole(raw))
@@ -25,6 +27,9 @@ func appendLines(b *strings.Builder, path string, raw []byte, at jsonrpc.Span) {
 	case '{':
 		for _, m := range sorted(raw, at) {
 			key, _ := jsonrpc.Text(raw, m.Key)
+			if key == "" || strings.ContainsAny(key, `.[]: "\`) {
+				key = quote(key)
+			}
 			if path != "" {
 				key = path + "." + key
 			}
@@ -41,7 +46,9 @@ func appendLines(b *strings.Builder, path string, raw []byte, at jsonrpc.Span) {
 	}
 	value := string(at.Of(raw))
 	if jsonrpc.KindOf(raw, at) == '"' {
-		value, _ = jsonrpc.Text(raw, at)
+		if value, _ = jsonrpc.Text(raw, at); value != "" && (value[0] == '"' || value == "{}" || value == "[]" || isPlain(value)) {
+			value = quote(value)
+		}
 	} else if !empty {
 		return
 	}
@@ -53,6 +60,15 @@ func appendLines(b *strings.Builder, path string, raw []byte, at jsonrpc.Span) {
 		}
 		b.WriteString(draw(line) + "\n")
 	}
+}
+
+// isPlain reports whether a text reads like a JSON value without quotes and parts.
+func isPlain(text string) bool {
+	return !strings.ContainsAny(text, "\"{[\n") && json.Valid([]byte(text))
+}
+
+func quote(text string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(text) + `"`
 }
 
 // draw replaces what nobody could see in a line.
@@ -70,16 +86,18 @@ func draw(line string) string {
 	return b.String()
 }
 
-// Diff returns what has changed between two definitions as a unified diff of their Lines. If before is nil, it
-// returns all lines of after as added.
+// Diff returns what has changed between two definitions as a unified diff of their Lines. If these are the same, it's
+// one of the bytes that the server has sent. If before is nil, Diff returns all lines of after as added.
 func Diff(before, after []byte) string {
-	old := ""
+	old, now := "", Lines(after)
 	if before != nil {
-		old = Lines(before)
+		if old = Lines(before); old == now {
+			old, now = draw(string(before))+"\n", draw(string(after))+"\n"
+		}
 	}
-	text, err := udiff.ToUnified("approved", "now", old, udiff.Lines(old, Lines(after)), 1)
+	text, err := udiff.ToUnified("approved", "now", old, udiff.Lines(old, now), 1)
 	if err != nil {
-		return Lines(after) // can't be: the edits come from the same text
+		return now // can't be: the edits come from the same text
 	}
 	return text
 }
