@@ -94,6 +94,9 @@ func questionAbout(kind catalog.Kind, c *policy.Call, by string) string {
 			lines += "\n" + quoted(key) + ": " + cutTo(mostOfValue, drawn(nil, raw, m.Value))
 		}
 	}
+	if whole := jsonrpc.Whole(raw); n == 0 && !c.Args.Absent() && jsonrpc.KindOf(raw, whole) != '{' { // the server would get it
+		lines = "\n" + cutTo(mostOfValue, drawn(nil, raw, whole))
+	}
 	if n > mostArguments {
 		lines += fmt.Sprintf("\nand %d more arguments, which are not shown", n-mostArguments)
 	}

@@ -326,6 +326,8 @@ func TestQuestionShowsEverything(t *testing.T) {
 		{`{"x\ny":1}`, `"x\ny": 1`, "x\n"},
 		{`{}`, `its tool "t"?` + "\n(", "arguments"},
 		{``, `its tool "t"?` + "\n(", "arguments"},
+		{`["rm","\u200b"]`, "with these arguments?\n" + `["rm", "\u200b"]` + "\n(", "\u200b"},
+		{`"rm"`, "with these arguments?\n" + `"rm"` + "\n(", "\u200b"},
 	} {
 		call := &policy.Call{Server: "git", Name: "t", Args: jsonrpc.ValueOf([]byte(c.args))}
 		got := questionAbout(catalog.KindTool, call, "git/*")
