@@ -94,7 +94,7 @@ func (w *writer) flush(begin bool) error {
 func (w *writer) ready() error {
 	if w.f != nil {
 		has, err := w.f.Stat()
-		is, gone := os.Stat(w.path())
+		is, gone := os.Lstat(w.path()) // a link to it elsewhere isn't it: nobody reads links
 		if err == nil && gone == nil && os.SameFile(has, is) {
 			return nil
 		}

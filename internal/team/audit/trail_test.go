@@ -268,6 +268,13 @@ func TestFiles(t *testing.T) {
 	if err := r.flush(); err != nil || !strings.Contains(r.lines(), `"after"`) {
 		t.Errorf("%v, %s", err, r.lines())
 	}
+	if err := errors.Join(os.Rename(r.State().File, r.State().File+".old"), os.Symlink(r.State().File+".old", r.State().File)); err != nil {
+		t.Skip(err) // Windows lets not everybody
+	}
+	_ = r.call(ada, "linked", `{}`, "ok")
+	if err := r.flush(); err != nil || !strings.Contains(r.lines(), `"linked"`) {
+		t.Errorf("%v, %s", err, r.lines())
+	}
 }
 
 // TestFilesOfTwo checks that what a process has just written stays in the folder, although the files of another one,
