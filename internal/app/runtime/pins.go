@@ -47,6 +47,10 @@ type pinboard struct {
 // Kinds of pins, by those of the catalog. Resources are content, which a server may change.
 var pinKinds = map[catalog.Kind]string{catalog.KindTool: "tool", catalog.KindPrompt: "prompt", catalog.KindTemplate: "template"}
 
+// maxPinName is the length of a name or a template that can be kept. PostgreSQL has less than 2,700 bytes for it and
+// the names of its server and its project, in an index.
+const maxPinName = 1024
+
 // maxPinned is the length of a definition that is kept besides its hash.
 const maxPinned = 64 << 10
 
@@ -96,6 +100,7 @@ func (p *Project) vet(all ...config.Server) catalog.Vet {
 // What people are told of a held definition, as a clause.
 const (
 	whyHeld   = "its definition has changed, and an operator has to approve it first (dragoman tools review)"
+	whyName   = "its name is too long or has a NUL character, so its definition can't be kept"
 	whyUnread = "nobody can tell whether its definition has changed, because the pins could not be read"
 )
 
@@ -113,6 +118,8 @@ func (p *Project) judge(kind catalog.Kind, server string, raw []byte) (why strin
 	switch b := &p.pins; {
 	case !ok:
 		return "" // clients can't use it
+	case len(name) > maxPinName || strings.Contains(name, "\x00"):
+		return whyName // PostgreSQL would refuse it, and whatever is written with it
 	case b.unread != nil:
 		return whyUnread
 	case b.book.Judge(pins.ID{Server: server, Kind: word, Name: name}, raw, time.Now()):

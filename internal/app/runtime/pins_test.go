@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/relay/catalog"
 	"github.com/dragoman-mcp/dragoman/internal/relay/pins"
 	"github.com/dragoman-mcp/dragoman/internal/workbench/fake"
 )
@@ -376,5 +377,26 @@ func TestPinModes(t *testing.T) {
 	c = h.client(t, mcp.LatestLegacy, "/s/old", fake.ClientOptions{})
 	if got := said(t, c, mcp.MethodCallTool, `"name":"add","arguments":{"a":1,"b":2}`); !strings.Contains(got, "the pins could not be read") {
 		t.Errorf("without its pins, hold lets a call pass: %s", got)
+	}
+}
+
+// TestPinsOfOddNames holds what has a name that no store can keep, alone, and gives the store nothing of it: it
+// would refuse everything else that is written at the same time.
+func TestPinsOfOddNames(t *testing.T) {
+	h := newPinnedHouse(t, holdPins)
+	p := h.Default()
+	for name, want := range map[string]string{`a\u0000b`: whyName, strings.Repeat("x", maxPinName+1): whyName, strings.Repeat("x", maxPinName): "", "a": ""} {
+		if got := p.judge(catalog.KindTool, "old", []byte(`{"name":"`+name+`"}`)); got != want {
+			t.Errorf("%.10s is held because %q", name, got)
+		}
+	}
+	c := h.client(t, mcp.LatestLegacy, "/s/old", fake.ClientOptions{})
+	h.lists(t, c, "", true)
+	h.keeper.has(t, "old")
+	all, _ := h.keeper.Pins("")
+	for _, x := range all {
+		if len(x.Name) > maxPinName || strings.Contains(x.Name, "\x00") {
+			t.Errorf("%.20q is kept", x.Name)
+		}
 	}
 }
