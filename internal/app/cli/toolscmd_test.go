@@ -14,7 +14,7 @@ func TestToolsCommand(t *testing.T) {
 	u := newUser(t)
 	write := func(about string) {
 		u.write("dragoman.yaml", `mcpServers: {notes: {command: settings-peer, env: {PATH: "${PATH}", PEER_NOTES: "`+u.write("notes", "")+
-			`", PEER_TOOLS: '[{"name":"echo","description":"`+about+`","inputSchema":{"type":"object"}}]'}}}`+"\ndragoman: {database: house/dragoman.db, pins: hold}\n")
+			`", PEER_TOOLS: '[{"name":"echo","description":"`+about+`","inputSchema":{"type":"object"}},{"name":"bare","inputSchema":{"type":"object"}}]'}}}`+"\ndragoman: {database: house/dragoman.db, pins: hold}\n")
 	}
 	write("Searches.")
 	t.Run("before", func(t *testing.T) {
