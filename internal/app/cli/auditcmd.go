@@ -50,7 +50,7 @@ func newAuditShowCommand(w *world) *cobra.Command {
 		Long: `Show the last acts of people and calls of clients, the newest first. Secrets are
 masked.
 
-` + houseWho("acts"),
+` + houseWho("acts", "admin"),
 		Example: `  # Show what Ada did since yesterday.
   dragoman audit show --who Ada --since 24h
 
@@ -88,7 +88,7 @@ Somebody who can write to the database and to the files, and computes all hashes
 again, leaves no trace. So note the hashes that this command prints, or send the
 files to another machine.
 
-` + houseWho("acts"),
+` + houseWho("acts", "admin"),
 		Example: `  dragoman audit verify
 
   # Note the hashes elsewhere.

@@ -73,13 +73,13 @@ func (f *houseFlags) addFlags(c *cobra.Command) {
 	f.runningFlags.addFlags(c)
 }
 
-// houseWho says who may use such a command, about things of a kind.
-func houseWho(things string) string {
+// houseWho says who may use such a command, about things of a kind. The role is what a key needs.
+func houseWho(things, role string) string {
 	return `Only the user who started "dragoman serve" can do this. If several run, the
 command chooses as "dragoman status" does; if none runs, it opens the database
 itself, and the next one finds the ` + things + `.
 
-On another machine, use --url, with an API key that has the role admin in the
+On another machine, use --url, with an API key that has the role ` + role + ` in the
 environment variable DRAGOMAN_KEY.`
 }
 

@@ -40,7 +40,7 @@ make, rotate and revoke them. Clients on this machine need a key only if the
 configuration has "access: {loopback: keys}"; those of other machines always do.
 docs/access.md shows how clients send one.
 
-` + houseWho("keys"),
+` + houseWho("keys", "admin"),
 		Example: `  # List the keys.
   dragoman keys
 

@@ -36,7 +36,7 @@ func newPeopleCommand(w *world) *cobra.Command {
 give them roles, and remove them. A person opens a link once; that browser is
 then signed in for 30 days. docs/access.md says what the roles are.
 
-` + houseWho("people"),
+` + houseWho("people", "admin"),
 		Example: `  # List the people of the project default, which are all.
   dragoman people
 

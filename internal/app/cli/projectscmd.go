@@ -44,7 +44,7 @@ store. A project has servers, endpoints, API keys and secrets of its own. It
 lives either in the configuration file, where you edit it, or in the store,
 where these commands do. docs/projects.md says what a project can have.
 
-` + houseWho("projects"),
+` + houseWho("projects", "admin"),
 		Example: `  # List the projects, with their homes.
   dragoman projects
 

@@ -42,7 +42,7 @@ activate them. Clients see those that are published, beside the prompts of the
 servers. One may be active: then it's also part of the instructions that every
 client gets. docs/prompts.md explains them.
 
-` + houseWho("prompts"),
+` + houseWho("prompts", "operator"),
 		Example: `  # List the prompts.
   dragoman prompts
 

@@ -37,7 +37,7 @@ remove them. They are values that servers need, such as tokens: the database has
 them sealed, and the configuration refers to them as ${secret:NAME}. No command
 and no page shows a value again.
 
-` + houseWho("secrets"),
+` + houseWho("secrets", "admin"),
 		Example: `  # List the secrets.
   dragoman secrets
 
