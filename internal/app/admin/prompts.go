@@ -218,7 +218,7 @@ func (a *promptAPI) activatePrompt(r *http.Request) (KeptPrompt, *Problem) {
 		if _, bad := a.prompt(name); bad != nil {
 			return bad
 		}
-		return conflict("not-published", "The prompt is not published", "No version of the prompt "+name+" is published, so it can't be active. Publish one first.")
+		return conflict("not-published", "The prompt can't be active", "No version of "+name+" is published. Publish one first.")
 	})
 }
 
@@ -251,7 +251,7 @@ func (a *promptAPI) changePrompt(r *http.Request, name string, change func(*stor
 func (a *promptAPI) promptProblem(err error) *Problem {
 	var bad *Problem
 	if m, ok := prompt.MistakeOf(err); ok {
-		return &Problem{Type: "prompt", Title: "There can be no such prompt", Status: http.StatusUnprocessableEntity, Detail: sentence(m.Text, m.Next)}
+		return &Problem{Type: "prompt", Title: "This prompt can't be used this way", Status: http.StatusUnprocessableEntity, Detail: sentence(m.Text, m.Next)}
 	} else if errors.As(err, &bad) {
 		return bad
 	}
