@@ -46,6 +46,10 @@ func (c *compiler) readRule(o *object, s *Snapshot) (r policy.Rule) {
 			c.problem(n, path, n.shown()+" is not how a tool is written", "write "+printable(server+"/"+name)+"; tool: is for a tool whose own name begins with tool:, prompt: or resource:")
 			return
 		}
+		if first, _, wild := strings.Cut(item, "*"); server == policy.ProjectPrompts && !strings.HasPrefix(first, "prompt:") && !(wild && strings.HasPrefix("prompt:", first)) {
+			c.problem(n, path, n.shown()+" can never match", "write "+policy.ProjectPrompts+"/prompt:NAME")
+			return
+		}
 		if !policy.MayName(e.text, policy.ProjectPrompts) && !slices.ContainsFunc(s.Servers, func(x Server) bool { return policy.MayName(e.text, x.Name) }) {
 			c.warning(n, path, n.shown()+" matches nothing of a server that is configured", c.nearest(server, s))
 		}
@@ -77,6 +81,7 @@ func (c *compiler) readRule(o *object, s *Snapshot) (r policy.Rule) {
 // readAs reads how clients see what a rule matches.
 func (c *compiler) readAs(o *object, r *policy.Rule) {
 	r.As = &policy.As{}
+	before := len(c.problems)
 	as := o.object("as")
 	if as == nil {
 		return // which is an error already
@@ -97,7 +102,9 @@ func (c *compiler) readAs(o *object, r *policy.Rule) {
 	as.done()
 	switch do := o.get("do"); {
 	case r.As.Name+r.As.Title+r.As.Description == "" && len(r.As.Hints) == 0:
-		c.problem(as.n, as.path, "changes nothing", "write name, title, description or annotations")
+		if !c.failedSince(before) {
+			c.problem(as.n, as.path, "changes nothing", "write name, title, description or annotations")
+		}
 	case !r.Everybody():
 		c.problem(as.n, as.path, "can't be for some people only", "remove who, or as")
 	case do != nil:
@@ -153,6 +160,7 @@ func (c *compiler) nearest(server string, s *Snapshot) string {
 
 // readWho reads for whom a rule is. Nothing at all after the key is an error: it would be a rule for everybody.
 func (c *compiler) readWho(o *object, r *policy.Rule) {
+	before := len(c.problems)
 	who := o.object("who")
 	if who == nil {
 		if i := slices.IndexFunc(o.n.members, func(m member) bool { return m.key == "who" }); i >= 0 {
@@ -177,10 +185,15 @@ func (c *compiler) readWho(o *object, r *policy.Rule) {
 		}
 		r.Roles = append(r.Roles, role)
 	})
-	if r.Everybody() {
+	who.done()
+	if r.Everybody() && !c.failedSince(before) {
 		c.problem(who.n, who.path, "names nobody", nobodyHint)
 	}
-	who.done()
+}
+
+// failedSince reports whether there is an error behind the first n problems, which says already why nothing was read.
+func (c *compiler) failedSince(n int) bool {
+	return slices.ContainsFunc(c.problems[n:], func(p Problem) bool { return !p.Warning })
 }
 
 const nobodyHint = "write keys, people or roles, each with a list; without who, the rule is for everybody"
