@@ -1,7 +1,6 @@
 package pins
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -64,7 +63,7 @@ func appendLines(b *strings.Builder, path string, raw []byte, at jsonrpc.Span) {
 
 // isPlain reports whether a text reads like a JSON value without quotes and parts.
 func isPlain(text string) bool {
-	return !strings.ContainsAny(text, "\"{[\n") && json.Valid([]byte(text))
+	return !strings.ContainsAny(text, "\"{[\n") && jsonrpc.Valid([]byte(text), jsonrpc.Limits{Bytes: len(text) + 1}) == nil
 }
 
 func quote(text string) string {
