@@ -11,6 +11,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
+	"github.com/dragoman-mcp/dragoman/internal/team/access"
 	"github.com/dragoman-mcp/dragoman/internal/team/audit"
 )
 
@@ -127,7 +128,7 @@ func (a *auditAPI) readAudit(r *http.Request) (out AuditEntries, bad *Problem) {
 		return out, bad
 	}
 	values := r.URL.Query()
-	q := audit.Query{Who: values.Get("who"), What: values.Get("what"), Project: values.Get(projectParameter.name), Most: usualAudit, Name: a.nameOf}
+	q := audit.Query{Who: values.Get("who"), What: values.Get("what"), Project: values.Get(projectParameter.name), Most: usualAudit, Name: a.doer}
 	if name := a.project.name(); name != event.DefaultProject {
 		q.Project = name
 	}
@@ -156,9 +157,19 @@ func (a *auditAPI) readAudit(r *http.Request) (out AuditEntries, bad *Problem) {
 	return out, nil
 }
 
+// doer returns the name of the person or key with a subject, and the subject itself if there is none.
+func (a *auditAPI) doer(subject string) string {
+	if id, is := strings.CutPrefix(subject, access.KeySubject); is && a.safe != nil {
+		if k, ok := a.safe.Store().Snapshot().Key(id); ok {
+			return k.Name
+		}
+	}
+	return a.nameOf(subject)
+}
+
 func (a *auditAPI) showEntry(e *audit.Entry) AuditEntry {
 	if x := e.Act; x != nil {
-		return AuditEntry{At: x.At.UTC(), Kind: "act", Seq: x.Seq, Who: a.nameOf(x.Actor), Subject: x.Actor, Via: x.Via, Project: x.Project, What: x.Action, Object: x.Object, Was: x.Was, Became: x.Became}
+		return AuditEntry{At: x.At.UTC(), Kind: "act", Seq: x.Seq, Who: a.doer(x.Actor), Subject: x.Actor, Via: x.Via, Project: x.Project, What: x.Action, Object: x.Object, Was: x.Was, Became: x.Became}
 	}
 	x := e.Line
 	out := AuditEntry{
@@ -166,7 +177,7 @@ func (a *auditAPI) showEntry(e *audit.Entry) AuditEntry {
 		Object: strings.Trim(x.Server+"/"+x.Item, "/"), Args: x.Args, Outcome: x.Outcome, Code: x.Code, MS: x.MS, Refused: x.Refused, Lost: x.Lost, Denied: x.Denied,
 	}
 	if out.Who == "" && x.Who != "" {
-		out.Who = a.nameOf(x.Who)
+		out.Who = a.doer(x.Who)
 	}
 	switch out.Kind {
 	case "":

@@ -5,6 +5,7 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -30,6 +31,19 @@ func TestAuditCommands(t *testing.T) {
 		}
 		if code, out, said := x.run("audit", "show", "--what", "key:"); code != exitOK || !strings.Contains(out, "local") || !strings.Contains(out, "made") || strings.Contains(out, strings.TrimSpace(key)) || strings.Contains(out, "house:") {
 			t.Errorf("%d %s%s", code, out, said)
+		}
+		_, key, _ = x.run("-q", "keys", "add", "deploys", "--role", "admin")
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, "http://"+address+"/api/v1/secrets/gh", strings.NewReader(`{"value":"hunter22"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Authorization", "Bearer "+strings.TrimSpace(key))
+		if resp, err := http.DefaultClient.Do(r); err != nil || resp.Body.Close() != nil || resp.StatusCode != http.StatusOK {
+			t.Fatal(resp, err)
+		}
+		if code, out, said := x.run("audit", "show", "--who", "deploys"); code != exitOK || !strings.Contains(out, "  deploys  api ") || !strings.Contains(out, "secret:default/gh") {
+			t.Errorf("what a key did: %d %s%s", code, out, said)
 		}
 		code, out, said := x.run("audit", "show", "--json", "--since", "1h")
 		var last admin.AuditEntry
