@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -144,30 +143,52 @@ func (p *Project) keepPins() {
 // pinsAtOnce is how many pins are kept in one transaction.
 const pinsAtOnce = 500
 
+// writePins keeps what is new. As long as it can't, it tries again after a pause.
 func (p *Project) writePins() {
 	b := &p.pins
 	defer func() {
 		b.writing.Store(false)
 		p.keepPins() // what has come while the last ones were written
 	}()
+	for pause := time.Second; !p.writeFresh(); pause = min(2*pause, maxPinPause) {
+		select {
+		case <-p.gone:
+			b.book.Fresh() // nobody will keep it
+			return
+		case <-time.After(pause):
+		}
+	}
+}
+
+// maxPinPause is the longest pause between two attempts to keep pins.
+const maxPinPause = 10 * time.Second
+
+// writeFresh reports whether everything was kept. What was not stays with the book.
+func (p *Project) writeFresh() bool {
+	b := &p.pins
 	b.turn <- struct{}{}
 	defer func() { <-b.turn }()
 	first, changed := b.book.Fresh()
 	p.reportChanges(changed)
+	if b.keeper == nil {
+		return true
+	}
 	for i := range first {
 		first[i].Definition = p.pinned(first[i].Server, first[i].Definition)
 	}
-	for part := range slices.Chunk(first, pinsAtOnce) {
-		if b.keeper == nil {
-			return
-		}
-		if err := b.keeper.Trust(context.Background(), p.name, part); err != nil {
+	for len(first) > 0 {
+		n := min(len(first), pinsAtOnce)
+		if err := b.keeper.Trust(context.Background(), p.name, first[:n]); err != nil {
 			if !b.failed.Swap(true) {
 				p.log.Warn("the pins could not be kept, so a change is not noticed after the next start", "cause", err.Error())
 			}
-			return
+			b.book.Again(first)
+			return false
 		}
+		first = first[n:]
 	}
+	b.failed.Store(false)
+	return true
 }
 
 // pinned returns what is kept of a definition: without the secrets of its server, and nil if it's too long.

@@ -24,6 +24,7 @@ type memoryKeeper struct {
 	mu     sync.Mutex
 	all    []pins.Pin
 	broken bool
+	full   bool // nothing more is trusted
 }
 
 var errBroken = fmt.Errorf("the disk is broken")
@@ -40,8 +41,17 @@ func (k *memoryKeeper) Pins(string) ([]pins.Pin, error) {
 func (k *memoryKeeper) Trust(_ context.Context, _ string, all []pins.Pin) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if k.full {
+		return errBroken
+	}
 	k.all = append(k.all, all...)
 	return nil
+}
+
+func (k *memoryKeeper) fill(full bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.full = full
 }
 
 func (k *memoryKeeper) Decide(_ context.Context, _, _ string, p pins.Pin) error {
@@ -378,6 +388,27 @@ func TestPinModes(t *testing.T) {
 	if got := said(t, c, mcp.MethodCallTool, `"name":"add","arguments":{"a":1,"b":2}`); !strings.Contains(got, "the pins could not be read") {
 		t.Errorf("without its pins, hold lets a call pass: %s", got)
 	}
+}
+
+// TestPinsThatWait holds a change of what couldn't be kept, also when another process has kept something, and keeps it
+// once there is room.
+func TestPinsThatWait(t *testing.T) {
+	h := newPinnedHouse(t, holdPins)
+	h.keeper.fill(true)
+	c := h.client(t, mcp.LatestLegacy, "", fake.ClientOptions{})
+	h.lists(t, c, "old__", true)
+	for end := time.Now().Add(10 * time.Second); !h.Default().pins.failed.Load(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("nobody has tried to keep a pin")
+		}
+	}
+	h.PinsChanged()
+	h.change("old", true)
+	h.use(t, c, "old__", true)
+	h.keeper.fill(false)
+	h.keeper.has(t, "old")
+	h.restart(t)
+	h.use(t, h.client(t, mcp.LatestLegacy, "", fake.ClientOptions{}), "old__", true)
 }
 
 // TestPinsOfOddNames holds what has a name that no store can keep, alone, and gives the store nothing of it: it

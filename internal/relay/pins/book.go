@@ -173,6 +173,13 @@ func (b *Book) Fresh() (first []Pin, changed []Change) {
 	return first, changed
 }
 
+// Again takes back what Fresh has returned and nobody could keep.
+func (b *Book) Again(first []Pin) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.fresh = append(first, b.fresh...)
+}
+
 // Waits reports whether Fresh has something to return.
 func (b *Book) Waits() bool {
 	b.mu.Lock()
