@@ -49,6 +49,7 @@ type AuditEntry struct {
 	Became  json.RawMessage `json:"became,omitempty" doc:"what it is after an act"`
 	Args    json.RawMessage `json:"args,omitempty" doc:"the arguments of a call, if they're recorded"`
 	Outcome string          `json:"outcome,omitempty" doc:"the outcome of a call"`
+	Cause   string          `json:"cause,omitempty" doc:"why Dragoman refused the call or could not make it, such as declined, held or timeout"`
 	Code    int64           `json:"code,omitempty" doc:"the code of the JSON-RPC error that the client got"`
 	MS      float64         `json:"ms,omitempty" doc:"how many milliseconds a call took"`
 	Refused int64           `json:"refused,omitempty" doc:"of missed requests: how many were refused"`
@@ -174,7 +175,7 @@ func (a *auditAPI) showEntry(e *audit.Entry) AuditEntry {
 	x := e.Line
 	out := AuditEntry{
 		At: x.At.UTC(), Kind: x.Kind, Seq: x.Seq, Who: x.Name, Subject: x.Who, Seat: x.Seat, Via: x.Via, From: x.From, Project: x.Project, What: x.Method,
-		Object: strings.Trim(x.Server+"/"+x.Item, "/"), Args: x.Args, Outcome: x.Outcome, Code: x.Code, MS: x.MS, Refused: x.Refused, Lost: x.Lost, Denied: x.Denied,
+		Object: strings.Trim(x.Server+"/"+x.Item, "/"), Args: x.Args, Outcome: x.Outcome, Cause: x.Cause, Code: x.Code, MS: x.MS, Refused: x.Refused, Lost: x.Lost, Denied: x.Denied,
 	}
 	if out.Who == "" && x.Who != "" {
 		out.Who = a.doer(x.Who)

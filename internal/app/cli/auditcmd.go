@@ -66,7 +66,7 @@ masked.
 	}
 	flags := flagsInOrder(cmd)
 	flags.StringVar(&c.who, "who", "", "show only what `NAME` did: a person, a key, or a subject")
-	flags.StringVar(&c.what, "what", "", "show only what has `TEXT` in its action, object, method, tool or outcome")
+	flags.StringVar(&c.what, "what", "", "show only what has `TEXT` in its action, object, method, tool, outcome or its cause")
 	flags.StringVar(&c.since, "since", "", "show only what happened since `TIME`: 24h ago, 2026-12-24, or 2026-12-24T18:00:00Z")
 	flags.IntVarP(&c.lines, "lines", "n", 100, "show the last `N`, 1000 at most")
 	flags.StringVar(&c.project, "project", "", "show only what happened in the project `NAME`")
@@ -156,6 +156,9 @@ func auditTable(entries []admin.AuditEntry) screen.Table {
 	t := screen.Table{Columns: []screen.Column{{Title: "TIME", Whole: true}, {Title: "WHO", Most: 20}, {Title: "THROUGH", Most: 20}, {Title: "PROJECT", Most: 16}, {Title: "WHAT", Most: 30}, {Title: "OF", Most: 48}, {Title: "OUTCOME", Most: 40}}}
 	for _, x := range entries {
 		outcome := x.Outcome
+		if x.Cause != "" {
+			outcome += " (" + x.Cause + ")"
+		}
 		switch {
 		case x.Kind == "act":
 			outcome = compact(x.Was) + arrow(x.Was, x.Became) + compact(x.Became)

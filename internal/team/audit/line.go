@@ -24,7 +24,7 @@ type entry struct {
 	item           string
 	args           []byte
 	size           int // of the arguments, also if they're too long
-	outcome        string
+	outcome, cause string
 	code           int64
 	took           time.Duration
 	resumed        bool
@@ -69,6 +69,7 @@ type Line struct {
 	Args    json.RawMessage `json:"args,omitempty"`
 	Size    int             `json:"argsBytes,omitempty"` // of arguments that are too long
 	Outcome string          `json:"outcome,omitempty"`
+	Cause   string          `json:"cause,omitempty"` // see mcp.Error.Cause
 	Code    int64           `json:"code,omitempty"`
 	MS      float64         `json:"ms,omitempty"`
 	Resumed bool            `json:"resumed,omitempty"`
@@ -131,6 +132,7 @@ func (e *entry) append(b []byte, m *masks) []byte {
 		b = appendInt(b, "argsBytes", int64(e.size))
 	}
 	b = appendText(b, "outcome", e.outcome)
+	b = appendText(b, "cause", e.cause)
 	b = appendInt(b, "code", e.code)
 	if e.kind == "" {
 		b = strconv.AppendFloat(append(b, `,"ms":`...), float64(e.took.Microseconds())/1000, 'f', -1, 64)

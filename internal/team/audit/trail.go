@@ -3,6 +3,7 @@ package audit
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"sync"
@@ -190,6 +191,9 @@ func (t *Trail) End(_ context.Context, c *policy.Call, a *policy.Answer) {
 		outcome: string(a.Outcome), code: a.Code, took: a.Took, resumed: c.Resumed,
 	}
 	e.by(c.Who)
+	if why := (*mcp.Error)(nil); errors.As(a.Err, &why) {
+		e.cause = short(why.Cause)
+	}
 	if raw := c.Args.Raw(); s.Level == Arguments && !c.Args.Absent() {
 		if e.size = len(raw); e.size <= mostArgs {
 			e.args = bytes.Clone(raw)

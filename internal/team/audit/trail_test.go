@@ -69,7 +69,11 @@ func (r *rig) call(who *identity.Principal, tool, args string, outcome mcp.Outco
 		return err
 	}
 	c.Server, c.Name, c.Args = "gh", tool, jsonrpc.ValueOf([]byte(args))
-	r.End(r.t.Context(), c, &policy.Answer{Outcome: outcome, Took: 1500 * time.Microsecond})
+	a := &policy.Answer{Outcome: outcome, Took: 1500 * time.Microsecond}
+	if outcome == event.Refused {
+		a.Err = fmt.Errorf("a step says: %w", &mcp.Error{Cause: "declined"})
+	}
+	r.End(r.t.Context(), c, a)
 	return nil
 }
 
@@ -117,7 +121,7 @@ func TestTrail(t *testing.T) {
 	r.Close()
 	want := `{"seq":1,"kind":"file","file":1,}
 {"seq":2,"who":"p:1","name":"Ada","seat":"p:1/k:2","via":"key","from":"192.0.2.7:4711","project":"default","server":"gh","method":"tools/call","item":"star","outcome":"ok","ms":1.5,}
-{"seq":3,"from":"192.0.2.7:4711","project":"default","server":"gh","method":"tools/call","item":"***\n\u0007\"é","outcome":"refused","ms":1.5,}
+{"seq":3,"from":"192.0.2.7:4711","project":"default","server":"gh","method":"tools/call","item":"***\n\u0007\"é","outcome":"refused","cause":"declined","ms":1.5,}
 {"seq":4,"who":"k:3","name":"ci","via":"key","from":"192.0.2.7:4711","project":"default","server":"gh","method":"tools/call","item":"star","args":{ "token": "******"},"outcome":"ok","ms":1.5,}
 {"seq":5,"who":"k:3","name":"ci","via":"key","from":"192.0.2.7:4711","project":"default","server":"gh","method":"tools/call","item":"` + strings.Repeat("x", 509) + `…","argsBytes":65544,"outcome":"failed","ms":1.5,}
 {"seq":6,"kind":"denied","from":"192.0.2.9","method":"a wrong credential",}
