@@ -334,7 +334,7 @@ func (c *listCommand) examineOne(ctx context.Context, s config.Server, report *s
 	}
 	if report != nil {
 		h.Via = "serve"
-		if report.Failure != nil && report.Failure.Class == failure.NeedsSignIn {
+		if needsSignIn(report) {
 			done(h.broken(ctx, nil, report)) // it would show us the tool sign_in
 			return
 		}
@@ -372,7 +372,18 @@ func (c *listCommand) examineOne(ctx context.Context, s config.Server, report *s
 		broken(ctx, err)
 		return
 	}
+	if report != nil && report.Revision == "" { // what we have listed may have been the tool sign_in
+		if now := c.reportNow(outer, s.Name); needsSignIn(now) {
+			done(health{Name: h.Name, Via: h.Via}.broken(ctx, nil, now))
+			return
+		}
+	}
 	done(h)
+}
+
+// needsSignIn reports whether a serve process can't use a server before somebody has signed in. r may be nil.
+func needsSignIn(r *serveReport) bool {
+	return r != nil && r.Failure != nil && r.Failure.Class == failure.NeedsSignIn
 }
 
 // reportNow returns what the running serve process says about a server now, or nil if it says nothing.
