@@ -33,7 +33,9 @@ func (s *stage) serveWithKey(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	key, err := exec.CommandContext(ctx, s.rig.dragoman, "-q", "keys", "add", "suite", "-c", config).Output()
+	add := exec.CommandContext(ctx, s.rig.dragoman, "-q", "keys", "add", "suite", "-c", config)
+	add.Env = s.environ()
+	key, err := add.Output()
 	if err != nil {
 		return "", fmt.Errorf("a key for the suite: %w", err)
 	}

@@ -17,7 +17,7 @@ type stage struct {
 	rig    *rig
 	dir    string
 	server string   // this leg's own link to the server's binary
-	env    []string // the environment of the processes; nil means ours
+	env    []string // the environment of the processes; nil means ours with a data folder of the leg
 	up     []*process
 	down   []func() // what else strike calls, first
 }
@@ -129,13 +129,22 @@ func (s *stage) serveAll(ctx context.Context, path string, servers map[string]an
 }
 
 func (s *stage) listen(ctx context.Context, log, path string, argv func(addr string) []string) (string, error) {
-	p, addr, err := listening(ctx, filepath.Join(s.dir, log), s.env, argv)
+	p, addr, err := listening(ctx, filepath.Join(s.dir, log), s.environ(), argv)
 	if err != nil {
 		tail, _ := os.ReadFile(filepath.Join(s.dir, log))
 		return "", fmt.Errorf("%w\n%s", err, tail[max(0, len(tail)-2000):])
 	}
 	s.up = append(s.up, p)
 	return "http://" + addr + path, nil
+}
+
+// environ returns the environment of the processes. Legs that ran at the same time in one data folder would share the
+// pins of servers that have one name and differ.
+func (s *stage) environ() []string {
+	if s.env != nil {
+		return s.env
+	}
+	return append(os.Environ(), "XDG_DATA_HOME="+filepath.Join(s.dir, "data"))
 }
 
 // strike stops the processes, the last one first. It returns a problem for each process that had

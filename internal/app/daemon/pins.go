@@ -79,7 +79,10 @@ func (k *pinKeeper) stored(ctx context.Context) (bool, error) {
 			return true, err
 		}
 	}
-	return true, os.Remove(k.file)
+	if err := os.Remove(k.file); err != nil && !errors.Is(err, fs.ErrNotExist) { // another process may have moved them, too
+		return true, err
+	}
+	return true, nil
 }
 
 // move copies pins from the file to the store.
