@@ -33,14 +33,14 @@ type pinKeeper struct {
 // maxPinFile is the size in bytes above which nothing is added to the file.
 const maxPinFile = 64 << 20
 
-// newPinKeeper returns a keeper. If others can write to the folder, no file is used: they could approve what a
-// server says.
-func newPinKeeper(s *store.Store, folders []string, log *slog.Logger) *pinKeeper {
+// newPinKeeper returns a keeper whose file is beside the user's own database, or one without a file if that is "". If
+// others can write to the folder, no file is used: they could approve what a server says.
+func newPinKeeper(s *store.Store, database string, log *slog.Logger) *pinKeeper {
 	k := &pinKeeper{store: s, turn: make(chan struct{}, 1)}
-	if len(folders) == 0 {
+	if database == "" {
 		return k
 	}
-	folder := folders[len(folders)-1]
+	folder := filepath.Dir(database)
 	if err := admin.CheckPrivate(folder); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		log.Warn("the pins could not be kept, so a change is not noticed after the next start", "cause", folder+": "+err.Error())
 		return k

@@ -52,7 +52,7 @@ func TestPinsOutliveARestart(t *testing.T) {
 		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, id, answer)
 	}))
 	defer web.Close()
-	folder, keysIn := t.TempDir(), t.TempDir()
+	folder, cache := t.TempDir(), t.TempDir()
 	database := filepath.Join(folder, "dragoman.db")
 	start := func() *rig {
 		s := config.Default()
@@ -61,7 +61,7 @@ func TestPinsOutliveARestart(t *testing.T) {
 			t.Fatal(problems)
 		}
 		s.Servers, s.Pins = c.Servers, c.Pins
-		return serve(t, s, func(o *ServeOptions) { o.KeyFolders, o.Database = []string{keysIn, folder}, database })
+		return serve(t, s, func(o *ServeOptions) { o.KeyFolders, o.Database = []string{cache}, database })
 	}
 	r := start()
 	r.call("/s/notes/mcp", "search", "{}").wantText(t, "found")
@@ -99,7 +99,7 @@ func TestPinsOutliveARestart(t *testing.T) {
 	if _, err := os.Stat(database); err == nil {
 		t.Error("there is a database")
 	}
-	keys, err := admin.ReadKeys([]string{keysIn}, strings.TrimPrefix(r.base, "http://"))
+	keys, err := admin.ReadKeys([]string{cache}, strings.TrimPrefix(r.base, "http://"))
 	if err != nil || len(keys) != 1 {
 		t.Fatal(keys, err)
 	}
@@ -143,7 +143,7 @@ func TestPinsOutliveARestart(t *testing.T) {
 // very long name. All but the half are there when the file is read again.
 func TestPinFileWithHalfALine(t *testing.T) {
 	t.Parallel()
-	k := newPinKeeper(nil, []string{t.TempDir()}, slog.New(slog.DiscardHandler))
+	k := newPinKeeper(nil, filepath.Join(t.TempDir(), "dragoman.db"), slog.New(slog.DiscardHandler))
 	add := func(name string, state pins.State) {
 		p := pins.Pin{ID: pins.ID{Server: "notes", Kind: "tool", Name: name}, Sum: pins.SumOf([]byte(`"` + string(state) + `"`)), State: state}
 		if err := k.add("default", []pins.Pin{p}); err != nil {
