@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -153,6 +154,10 @@ func (c *keysCommand) list(cmd *cobra.Command, _ []string) error {
 // keyTable returns the table of keys, which fits 80 columns also where there is no terminal.
 func keyTable(keys []admin.APIKey, now time.Time) screen.Table {
 	t := screen.Table{Width: 80, Columns: []screen.Column{{Title: "ID", Whole: true}, {Title: "NAME", Most: 24}, {Title: "ROLE", Whole: true}, {Title: "EXPIRES", Whole: true}, {Title: "USED", Whole: true}, {Title: "MAY USE", Wrap: true}}}
+	owned := slices.ContainsFunc(keys, func(k admin.APIKey) bool { return k.Owner != "" })
+	if owned {
+		t.Columns = slices.Insert(t.Columns, 2, screen.Column{Title: "OWNER", Most: 16})
+	}
 	for _, k := range keys {
 		expires := screen.Cell{Text: "never"}
 		switch {
@@ -165,7 +170,11 @@ func keyTable(keys []admin.APIKey, now time.Time) screen.Table {
 		if use == "" && k.Role == identity.Caller.String() {
 			use = "all servers"
 		}
-		t.Rows = append(t.Rows, []screen.Cell{{Text: k.ID}, {Text: k.Name}, {Text: k.Role}, expires, {Text: usedText(k.Used, now)}, {Text: cmp.Or(use, "-")}})
+		row := []screen.Cell{{Text: k.ID}, {Text: k.Name}, {Text: k.Role}, expires, {Text: usedText(k.Used, now)}, {Text: cmp.Or(use, "-")}}
+		if owned {
+			row = slices.Insert(row, 2, screen.Cell{Text: cmp.Or(k.Owner, "-")})
+		}
+		t.Rows = append(t.Rows, row)
 	}
 	return t
 }

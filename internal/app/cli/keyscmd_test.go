@@ -306,12 +306,15 @@ func TestSecretsGoToServe(t *testing.T) {
 func TestKeyTable(t *testing.T) {
 	at := func(days int) *time.Time { x := noon.AddDate(0, 0, days); return &x }
 	ago := func(d time.Duration) *time.Time { x := noon.Add(-d); return &x }
-	table := keyTable([]admin.APIKey{
+	keys := []admin.APIKey{
 		{ID: "4KqTtAv1fz1S", Name: "a name as long as people make them\x1b[2J", Role: "caller", Servers: []string{"github", "gitlab-internal-*", "files"}, Tools: []string{"*/read_*"}, Expires: at(90), Used: ago(100 * 24 * time.Hour)},
 		{ID: "gvnKZN87Dtms", Name: "ci", Role: "caller", Expires: at(-1), Expired: true, Used: ago(119 * time.Second)},
 		{ID: "gvnKZN87Dtmt", Name: "nightly", Role: "viewer", Expires: at(1), Used: ago(23 * time.Hour)},
-		{ID: "gvnKZN87Dtmu", Name: "deploy", Role: "admin", Used: ago(59 * time.Minute)},
+		{ID: "gvnKZN87Dtmu", Name: "deploy", Owner: "ada.lovelace@example.com", Role: "admin", Used: ago(59 * time.Minute)},
 		{ID: "GHs9JC9X2b0R", Name: "运维", Role: "operator"},
-	}, noon)
-	golden(t, "keys.txt", table.Text())
+	}
+	owned := keyTable(keys, noon)
+	keys[3].Owner = ""
+	none := keyTable(keys, noon)
+	golden(t, "keys.txt", owned.Text()+"\n"+none.Text())
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/dragoman-mcp/dragoman/internal/app/admin"
 	"github.com/dragoman-mcp/dragoman/internal/app/daemon"
 	"github.com/dragoman-mcp/dragoman/internal/app/runtime"
 	"github.com/dragoman-mcp/dragoman/internal/app/tool"
@@ -122,22 +121,11 @@ func (c *listCommand) run(cmd *cobra.Command, _ []string) error {
 	if c.health {
 		return c.listHealth(cmd.Context())
 	}
-	if c.where.target == "" && c.where.command == nil && c.project != "" {
-		base, status, err := c.projectAt(cmd.Context())
-		if err != nil {
+	if c.where.target == "" && c.where.command == nil {
+		usage := "use `dragoman list " + c.kind + " URL`, `dragoman list " + c.kind + " NAME` or `dragoman list " + c.kind + " -- COMMAND`"
+		if err := c.useJoined(cmd.Context(), usage, "no server given, and a running serve was not found"); err != nil {
 			return err
 		}
-		c.where.target, c.atURL = base+pathOf(status.Project)+"/mcp", true
-	}
-	if c.where.target == "" && c.where.command == nil {
-		base, status, why := locator{c.env}.serving(cmd.Context(), c.file, false)
-		at := slices.IndexFunc(status.Endpoints, func(e admin.Endpoint) bool { return e.Server == "" })
-		if why != "" || at < 0 {
-			return usagef("use `dragoman list "+c.kind+" URL`, `dragoman list "+c.kind+" NAME` or `dragoman list "+c.kind+" -- COMMAND`",
-				"no server given, and a running serve was not found: %s", why)
-		}
-		c.where.target, c.foundAt, c.atURL = base+status.Endpoints[at].Path, base, true
-		c.tell("using the running serve at %s", base)
 	}
 	var l runtime.List
 	name := ""

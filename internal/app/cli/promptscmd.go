@@ -216,7 +216,7 @@ func (c *promptsCommand) show(cmd *cobra.Command, args []string) error {
 		case err != nil:
 			return err
 		case len(x.Versions) == 0 || c.version != 0 && x.Versions[0].Version != c.version:
-			return usagef(fmt.Sprintf("the newest is %d", x.Newest), "the prompt %q has no version %d", x.Name, c.version)
+			return withHint(fmt.Errorf("no such version: the prompt %s has no version %d; the newest is %d", x.Name, c.version, x.Newest), "`dragoman prompts%s` lists them", c.words())
 		case c.asJSON:
 			return c.printJSON(x.Versions[0], "  ")
 		}
@@ -251,7 +251,7 @@ func (c *promptsCommand) read(ctx context.Context, s *running, name string) (x a
 	return x, c.unknown(s.decode(ctx, "/api/v1/prompts/"+url.PathEscape(name), query, &x))
 }
 
-// unknown returns a usage error if an error of the API says that there is no such prompt or version.
+// unknown adds a hint to an error of the API which says that there is no such prompt or version.
 func (c *promptsCommand) unknown(err error) error {
 	var bad *problemError
 	if errors.As(err, &bad) && slices.Contains([]string{"no-such-prompt", "no-such-version"}, bad.kind) {

@@ -101,6 +101,12 @@ dragoman: {database: house/dragoman.db, server: {instructions: {from: reqs}}}
 	}) {
 		t.Errorf("the instructions are %q", says())
 	}
+	if code, out, said := u.run("prompt", "project:prompts", "style"); code != exitOK || !strings.Contains(out, "Be brief.") {
+		t.Errorf("%d %q %s", code, out, said)
+	}
+	if code, out, said := u.run("prompt", "project:prompts", "stile"); code != exitUsage || out != "" || !strings.Contains(said, "did you mean style?") {
+		t.Errorf("%d %q %s", code, out, said)
+	}
 	if code, _, said := u.run("server", "requirements", "prompt", "--db", requirements, "reviewer"); code != exitOK {
 		t.Fatal(said)
 	}

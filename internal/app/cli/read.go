@@ -14,6 +14,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/relay/policy"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
 
@@ -168,13 +169,17 @@ func newPromptCommand(w *world) *cobra.Command {
 		Short: "Fill in one prompt and print its messages",
 		Long: `Get one prompt of a server with its arguments filled in, and print its messages.
 The server is a URL, the name of a configured server, or a command after --.
-"dragoman list prompts" lists the prompts.
+"dragoman list prompts" lists the prompts. A running serve's own prompts belong
+to project:prompts.
 
 Pass arguments as name=value; all values are text. Missing and unknown arguments
 are reported before the request is sent, unless you use --no-check.
 
 If there are several messages, each has its role on the line before.`,
 		Example: `  dragoman prompt https://mcp.example.com/mcp review language=go
+
+  # One of the project's own.
+  dragoman prompt project:prompts review change=42
 
   # With a command, write the prompt first.
   dragoman prompt args-prompt city=Paris -- npx -y @modelcontextprotocol/server-everything@2025.9.25`,
@@ -221,6 +226,11 @@ func (c *promptCommand) run(cmd *cobra.Command, _ []string) error {
 		return err
 	}
 	defer files.Close()
+	if c.where.target == policy.ProjectPrompts {
+		if err := c.useJoined(cmd.Context(), "start `dragoman serve`", "only a running serve has prompts of its own, and none was found"); err != nil {
+			return err
+		}
+	}
 	var result []byte
 	listed := true
 	err = c.onServer(mcp.WithPurpose(cmd.Context(), mcp.MethodGetPrompt), asking, func(ctx context.Context, s Session, server config.Server) (err error) {

@@ -233,6 +233,26 @@ func (c *client) projectAt(ctx context.Context) (base string, status *admin.Repo
 	return base, report, nil
 }
 
+// useJoined makes the command use the endpoint of all servers of a running serve, in the project in --project. If there
+// is none, absent says so, and usage what to do.
+func (c *client) useJoined(ctx context.Context, usage, absent string) error {
+	if c.project != "" {
+		base, status, err := c.projectAt(ctx)
+		if err == nil {
+			c.where.target, c.atURL = base+pathOf(status.Project)+"/mcp", true
+		}
+		return err
+	}
+	base, status, why := locator{c.env}.serving(ctx, c.file, false)
+	at := slices.IndexFunc(status.Endpoints, func(e admin.Endpoint) bool { return e.Server == "" })
+	if why != "" || at < 0 {
+		return usagef(usage, "%s: %s", absent, why)
+	}
+	c.where.target, c.foundAt, c.atURL = base+status.Endpoints[at].Path, base, true
+	c.tell("using the running serve at %s", base)
+	return nil
+}
+
 // tell prints a line if --verbose is set.
 func (w *world) tell(format string, args ...any) {
 	if w.verbose {

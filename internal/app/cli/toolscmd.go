@@ -27,7 +27,11 @@ func newToolsCommand(w *world) *cobra.Command {
 		Short: "Review tools that have changed, and approve or reject them",
 		Long: `"dragoman serve" remembers the definitions of all tools, prompts and resource
 templates. One that has changed since is reported, or held until somebody has
-approved it: see the setting "pins".`,
+approved it: see the setting "pins".
+
+Only the user who started "dragoman serve" can approve and reject. On another
+machine, use --url, with an API key in the environment variable DRAGOMAN_KEY: it
+needs the role viewer to review, and operator to approve and reject.`,
 		Example: `  # Look at what has changed.
   dragoman tools review
 
