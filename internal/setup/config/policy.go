@@ -107,11 +107,19 @@ func (c *compiler) readAs(o *object, r *policy.Rule) {
 		}
 	case !r.Everybody():
 		c.problem(as.n, as.path, "can't be for some people only", "remove who, or as")
+	case len(r.As.Hints) > 0 && !slices.ContainsFunc(r.Match, mayMatchTool):
+		c.problem(as.get("annotations"), as.at("annotations"), "are for tools, and no tool can match", "remove annotations, or match SERVER/TOOL")
 	case do != nil:
 		c.problem(do, o.at("do"), "can't stand beside as, which decides nothing", "write do in a rule of its own")
 	case r.As.Name != "":
 		c.checkName(as, r)
 	}
+}
+
+// mayMatchTool reports whether a pattern may match a tool. What begins with prompt: or resource: is none.
+func mayMatchTool(p string) bool {
+	_, item, _ := strings.Cut(p, "/")
+	return !strings.HasPrefix(item, "prompt:") && !strings.HasPrefix(item, "resource:") || strings.Contains(p[:len(p)-len(item)], "*")
 }
 
 // checkName checks the name that a rule gives.
