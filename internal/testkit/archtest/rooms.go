@@ -39,7 +39,7 @@ var inner = map[string][][]string{
 		{"internal/transport/inmem", "internal/transport/sse", "internal/transport/stdio", "internal/transport/streamhttp"},
 	},
 	"internal/relay": {
-		{"internal/relay/calls", "internal/relay/event"},
+		{"internal/relay/calls", "internal/relay/event", "internal/relay/ranking"},
 		{"internal/relay/handshake"},
 		{"internal/relay/conn", "internal/relay/downstream"},
 		{"internal/relay/bridge", "internal/relay/catalog", "internal/relay/pins", "internal/relay/policy"},
@@ -102,7 +102,7 @@ var guests = map[string][]string{
 // and rounds numbers (docs/adr/0002).
 var wire = []string{
 	"internal/base/jsonrpc", "internal/protocol/mcp", "internal/protocol/dialect", "internal/transport",
-	"internal/relay/handshake", "internal/relay/conn", "internal/relay/downstream", "internal/relay/upstream", "internal/relay/bridge", "internal/relay/catalog", "internal/relay/gateway", "internal/relay/codex", "internal/relay/pins",
+	"internal/relay/handshake", "internal/relay/conn", "internal/relay/downstream", "internal/relay/upstream", "internal/relay/bridge", "internal/relay/catalog", "internal/relay/gateway", "internal/relay/codex", "internal/relay/pins", "internal/relay/ranking",
 }
 
 // datesLiveIn is the package with the feature table. Only this package may compare revisions. The
