@@ -20,8 +20,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/team/store"
 )
 
-// pinKeeper keeps the pins of definitions: in the store if there is a database, and else in a file of the user's
-// data folder, since who keeps nothing else has no database, and a server changes mostly between two starts. When
+// pinKeeper keeps the pins of definitions: in the store if there is a database, and else in a file beside
+// the place where it would be, since who keeps nothing else has no database, and a server changes mostly between two starts. When
 // the database comes, what the file has goes there. It implements runtime.PinKeeper.
 type pinKeeper struct {
 	store *store.Store
@@ -33,19 +33,19 @@ type pinKeeper struct {
 // maxPinFile is the size in bytes above which nothing is added to the file.
 const maxPinFile = 64 << 20
 
-// newPinKeeper returns a keeper whose file is beside the user's own database, or one without a file if that is "". If
-// others can write to the folder, no file is used: they could approve what a server says.
-func newPinKeeper(s *store.Store, database string, log *slog.Logger) *pinKeeper {
+// newPinKeeper returns a keeper with a file, or one without if that is "". If others can write to its folder, no file
+// is used: they could approve what a server says.
+func newPinKeeper(s *store.Store, file string, log *slog.Logger) *pinKeeper {
 	k := &pinKeeper{store: s, turn: make(chan struct{}, 1)}
-	if database == "" {
+	if file == "" {
 		return k
 	}
-	folder := filepath.Dir(database)
+	folder := filepath.Dir(file)
 	if err := admin.CheckPrivate(folder); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		log.Warn("the pins could not be kept, so a change is not noticed after the next start", "cause", folder+": "+err.Error())
 		return k
 	}
-	k.file = filepath.Join(folder, "pins.jsonl")
+	k.file = file
 	return k
 }
 

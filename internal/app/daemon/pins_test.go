@@ -143,7 +143,7 @@ func TestPinsOutliveARestart(t *testing.T) {
 // very long name. All but the half are there when the file is read again.
 func TestPinFileWithHalfALine(t *testing.T) {
 	t.Parallel()
-	k := newPinKeeper(nil, filepath.Join(t.TempDir(), "dragoman.db"), slog.New(slog.DiscardHandler))
+	k := newPinKeeper(nil, filepath.Join(t.TempDir(), "pins.jsonl"), slog.New(slog.DiscardHandler))
 	add := func(name string, state pins.State) {
 		p := pins.Pin{ID: pins.ID{Server: "notes", Kind: "tool", Name: name}, Sum: pins.SumOf([]byte(`"` + string(state) + `"`)), State: state}
 		if err := k.add("default", []pins.Pin{p}); err != nil {

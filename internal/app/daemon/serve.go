@@ -228,13 +228,19 @@ func openStore(ctx context.Context, o *ServeOptions) (*store.Store, error) {
 	return store.Open(ctx, store.Options{Database: o.Database, MayForget: true, Log: o.Log})
 }
 
-// ownDatabase returns the path of the user's own database, or "" if the configuration names another one, which has
-// pins of its own.
-func ownDatabase(o *ServeOptions) string {
-	if o.Config.Database != "" {
+// pinFile returns the path of the file that has the pins while there is no database: beside the user's own one, or
+// named after the one that the configuration names, since each has pins of its own. It's "" if there can't be one,
+// or if it isn't needed.
+func pinFile(o *ServeOptions) string {
+	switch named := o.Config.Database; {
+	case strings.Contains(named, "://"):
+		return ""
+	case named != "":
+		return named + ".pins.jsonl"
+	case o.Database == "":
 		return ""
 	}
-	return o.Database
+	return filepath.Join(filepath.Dir(o.Database), "pins.jsonl")
 }
 
 // openSafe opens the store with its vault, and checks that the vault's key is the one that has sealed what is
@@ -389,7 +395,7 @@ func newDaemon(o ServeOptions, e *entry, local bool) *daemon {
 	d.runtime = runtime.New(runtime.Options{
 		Config: o.Config, Log: o.Log, Events: d.events, Calls: kept, Recent: o.recent, Guard: d.guard, Principal: e.gate.Principal, Reach: e.gate.Reach, Caller: e.gate.Caller, Budget: d.budget, Drain: o.Drain, Version: o.Version,
 		Exposed: !local, TaskKey: taskKey(o.KeyFolders, o.Log), ListFolder: listFolder(o.KeyFolders, o.Log), Own: d.own, Gate: o.Gate, Traces: d.traces.Tracer(),
-		Credentials: d.signIns.credentials, SignIn: d.signIns.of, Prompts: promptsIn(o.store), Keyed: !e.gate.Open(), Pins: newPinKeeper(o.store, ownDatabase(&o), o.Log),
+		Credentials: d.signIns.credentials, SignIn: d.signIns.of, Prompts: promptsIn(o.store), Keyed: !e.gate.Open(), Pins: newPinKeeper(o.store, pinFile(&o), o.Log),
 	})
 	d.masks.Store(d.runtime)
 	d.project = d.runtime.Default()
