@@ -14,17 +14,25 @@ import (
 // Pins are the definitions that have changed since they were approved.
 type Pins struct {
 	Mode    string      `json:"mode" enum:"off,warn,hold" doc:"what a change means: the setting pins, or its default"`
-	Changes []PinChange `json:"changes" doc:"the changes about which nobody has decided, sorted by server, kind and name"`
+	Changes []PinChange `json:"changes" doc:"the changes that nobody has approved, sorted by server, kind and name"`
+	Unread  []PinUnread `json:"unread,omitempty" doc:"with the parameter read: the servers whose lists nobody knows, so that nobody can tell what has changed there"`
+}
+
+// PinUnread is a server whose lists could not be read.
+type PinUnread struct {
+	Server string `json:"server" doc:"the server's name"`
+	Cause  string `json:"cause,omitempty" doc:"why, if it's known"`
 }
 
 // PinChange is a tool, a prompt or a resource template that has changed.
 type PinChange struct {
-	Server string    `json:"server" doc:"the server's name"`
-	Item   string    `json:"item" doc:"TOOL, prompt:NAME or resource:TEMPLATE, as in rules"`
-	SHA256 string    `json:"sha256" doc:"the hash of the definition as it is now, which a decision names"`
-	Since  time.Time `json:"since" doc:"when this definition was first seen"`
-	Held   bool      `json:"held" doc:"whether clients can't use the item until it's approved"`
-	Diff   string    `json:"diff" doc:"what has changed as a unified diff of one line for each value; what nobody could see is drawn, such as <U+200B>"`
+	Server   string    `json:"server" doc:"the server's name"`
+	Item     string    `json:"item" doc:"TOOL, prompt:NAME or resource:TEMPLATE, as in rules"`
+	SHA256   string    `json:"sha256" doc:"the hash of the definition as it is now, which a decision names"`
+	Since    time.Time `json:"since" doc:"when this definition was first seen"`
+	Held     bool      `json:"held" doc:"whether clients can't use the item until it's approved"`
+	Rejected bool      `json:"rejected" doc:"whether somebody has rejected it; approving it takes that back"`
+	Diff     string    `json:"diff" doc:"what has changed as a unified diff of one line for each value; what nobody could see is drawn, such as <U+200B>"`
 }
 
 // PinDecision says about which change somebody decides.
@@ -44,10 +52,11 @@ type PinDecided struct {
 var pinRoutes = []route{
 	{
 		method: http.MethodGet, path: "/pins", open: true, least: identity.Viewer, name: "pins", summary: "Tools, prompts and templates that have changed since they were approved",
+		query:  []parameter{{"read", "boolean", "whether to read the lists first that nobody has read since the start, or that have changed; this opens servers, and waits up to 5 seconds for them"}},
 		answer: Pins{}, problems: []int{503}, read: func(a *API, r *http.Request) (any, *Problem) { return result(a.readPins(r)) },
 	},
 	{
-		method: http.MethodPost, path: "/pins/approve", least: identity.Operator, name: "approvePin", summary: "Approve a changed definition, so that clients can use it",
+		method: http.MethodPost, path: "/pins/approve", least: identity.Operator, name: "approvePin", summary: "Approve a changed definition, also one that was rejected, so that clients can use it",
 		body: PinDecision{}, answer: PinDecided{}, problems: pinProblems,
 		read: withBody(maxPinBody, func(a *API, r *http.Request, q PinDecision) (PinDecided, *Problem) {
 			return a.decidePin(r, q, pins.Approved)
@@ -72,14 +81,20 @@ type pinAPI struct{ house }
 
 // readPins answers GET /pins.
 func (a *pinAPI) readPins(r *http.Request) (Pins, *Problem) {
+	var unread []PinUnread
+	if r.URL.Query().Get("read") == "true" {
+		for _, x := range a.project.ReadPinned(r.Context()) {
+			unread = append(unread, PinUnread{x.Server, x.Why})
+		}
+	}
 	all, err := a.project.PinChanges(r.Context())
 	if err != nil {
 		return Pins{}, a.problem(err)
 	}
 	mode := a.project.PinMode()
-	out := Pins{Mode: mode.String(), Changes: make([]PinChange, len(all))}
+	out := Pins{Mode: mode.String(), Changes: make([]PinChange, len(all)), Unread: unread}
 	for i, c := range all {
-		out.Changes[i] = PinChange{Server: c.Server, Item: itemOf(c.ID), SHA256: c.Sum.String(), Since: c.Since.UTC(), Held: mode == pins.Hold, Diff: c.Diff}
+		out.Changes[i] = PinChange{Server: c.Server, Item: itemOf(c.ID), SHA256: c.Sum.String(), Since: c.Since.UTC(), Held: mode == pins.Hold, Rejected: c.Rejected, Diff: c.Diff}
 	}
 	return out, nil
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -53,7 +54,10 @@ func newToolsReviewCommand(w *world) *cobra.Command {
 		Short: "Show the tools, prompts and templates that have changed",
 		Long: `Show what has changed in the definitions about which nobody has decided yet,
 with a line for each value. Characters that nobody could see, or that would
-reorder the text around them, are drawn as their code point, such as <U+200B>.`,
+reorder the text around them, are drawn as their code point, such as <U+200B>.
+
+Lists that nobody has read since the start of serve are read first, which opens
+their servers. If you name a server or a tool, what was rejected is shown, too.`,
 		Example: `  dragoman tools review
 
   # Of one server, as JSON.
@@ -71,11 +75,12 @@ func newToolsDecideCommand(w *world, verb string) *cobra.Command {
 	about := `Approve the definition of a tool, a prompt (SERVER/prompt:NAME) or a template
 (SERVER/resource:TEMPLATE) that you have looked at with "dragoman tools review".
 Clients can use it from now on, and hear that their lists have changed. What was
-approved before stays approved.`
+approved before stays approved. If it was rejected, this takes that back.`
 	if verb == "reject" {
 		about = `Reject the definition of a tool, a prompt (SERVER/prompt:NAME) or a template
 (SERVER/resource:TEMPLATE) that you have looked at with "dragoman tools review".
-It isn't shown there again. With "pins: hold", clients can't use it.`
+You aren't asked about it again. With "pins: hold", clients can't use it. As long
+as the server has this definition, "dragoman tools approve" takes it back.`
 	}
 	cmd := &cobra.Command{
 		Use:   verb + " SERVER/NAME HASH [flags]",
@@ -117,7 +122,7 @@ func (c *toolsCommand) changes(cmd *cobra.Command, do func(context.Context, *run
 	defer s.close()
 	s.project = c.project
 	var all admin.Pins
-	if err = s.decode(ctx, "/api/v1/pins", nil, &all); err == nil {
+	if err = s.decode(ctx, "/api/v1/pins", url.Values{"read": {"true"}}, &all); err == nil {
 		err = do(ctx, s, &all)
 	}
 	return signalOr(ctx, err)
@@ -132,13 +137,18 @@ func (c *toolsCommand) atMostOne(_ *cobra.Command, args []string) error {
 
 func (c *toolsCommand) review(cmd *cobra.Command, args []string) error {
 	return c.changes(cmd, func(ctx context.Context, s *running, all *admin.Pins) error {
-		list := all.Changes[:0]
+		list, rejected := all.Changes[:0], 0
 		for _, x := range all.Changes {
-			if len(args) == 0 || x.Server == args[0] || x.Server+"/"+x.Item == args[0] {
+			switch {
+			case len(args) > 0 && x.Server != args[0] && x.Server+"/"+x.Item != args[0]:
+			case len(args) == 0 && x.Rejected:
+				rejected++
+			default:
 				list = append(list, x)
 			}
 		}
 		all.Changes = list
+		c.sayUnseen(all, args, rejected)
 		if len(args) > 0 && len(list) == 0 {
 			var r admin.Report
 			server, _, _ := strings.Cut(args[0], "/")
@@ -164,9 +174,14 @@ func (c *toolsCommand) review(cmd *cobra.Command, args []string) error {
 				b.WriteByte('\n')
 			}
 			what := x.Server + "/" + x.Item
-			state := "has changed; clients can use it, because of pins: warn"
+			state := "has changed"
+			if x.Rejected {
+				state = "was rejected"
+			}
 			if x.Held {
-				state = "has changed, and is held"
+				state += ", and is held"
+			} else {
+				state += "; clients can use it, because of pins: warn"
 			}
 			fmt.Fprintf(&b, "%s %s\n%s", clean(what), state, cleanLines(x.Diff))
 			fmt.Fprintf(&b, "dragoman tools approve %s %s%s\n", clean(shellWord(what)), clean(x.SHA256[:min(shownHash, len(x.SHA256))]), c.words())
@@ -174,6 +189,18 @@ func (c *toolsCommand) review(cmd *cobra.Command, args []string) error {
 		_, err := io.WriteString(c.stdout, b.String())
 		return err
 	})
+}
+
+// sayUnseen says what isn't shown: what was rejected, and what the servers have whose lists nobody knows.
+func (c *toolsCommand) sayUnseen(all *admin.Pins, args []string, rejected int) {
+	if rejected > 0 {
+		c.status.Printf("also rejected: %d; `dragoman tools review SERVER%s` shows them", rejected, c.words())
+	}
+	for _, x := range all.Unread {
+		if server := x.Server; len(args) == 0 || server == args[0] || strings.HasPrefix(args[0], server+"/") {
+			c.status.Printf("nobody knows what has changed at %s: %s", clean(server), clean(cmp.Or(x.Cause, "it has not answered yet")))
+		}
+	}
 }
 
 func (c *toolsCommand) decide(cmd *cobra.Command, verb, what, hash string) error {

@@ -237,7 +237,7 @@ type PinChange struct {
 	Diff string // what has changed, with what nobody could see drawn
 }
 
-// PinChanges returns the definitions that wait for a decision.
+// PinChanges returns the definitions that wait for a decision, and those that were rejected.
 func (p *Project) PinChanges(ctx context.Context) ([]PinChange, error) {
 	all := p.ChangedPins()
 	out := make([]PinChange, len(all))
@@ -265,7 +265,7 @@ func (p *Project) PinChanges(ctx context.Context) ([]PinChange, error) {
 	return out, nil
 }
 
-// ChangedPins returns the changes about which nobody has decided.
+// ChangedPins returns the changes that nobody has approved.
 func (p *Project) ChangedPins() []pins.Change { return p.pins.book.Changes() }
 
 // ChangedDefinitions returns how many definitions of each server wait for a decision. Servers without any are left
@@ -273,15 +273,33 @@ func (p *Project) ChangedPins() []pins.Change { return p.pins.book.Changes() }
 func (p *Project) ChangedDefinitions() map[string]int {
 	n := map[string]int{}
 	for _, c := range p.ChangedPins() {
-		n[c.Server]++
+		if !c.Rejected {
+			n[c.Server]++
+		}
 	}
 	return n
+}
+
+// unreadWithin is how long ReadPinned waits for servers.
+const unreadWithin = 5 * time.Second
+
+// ReadPinned reads the lists whose definitions have pins, so that changes are known that no client has asked for. It
+// opens servers, if necessary, and waits for a while. It returns the servers whose lists are unknown nevertheless,
+// and why.
+func (p *Project) ReadPinned(ctx context.Context) []catalog.Unread {
+	l := p.Lists()
+	if l == nil || p.PinMode() == pins.Off {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, unreadWithin)
+	defer cancel()
+	return l.gateway.ReadLists(ctx, mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListTemplates)
 }
 
 // ErrNoChange means that a definition doesn't wait for a decision, or that it has changed again.
 var ErrNoChange = errors.New("this definition does not wait for a decision")
 
-// DecidePin approves or rejects a change. It counts once it's kept, and then the clients of the project hear that
+// DecidePin approves or rejects a change, or approves what was rejected. It counts once it's kept, and then the clients of the project hear that
 // their lists may have changed. The error is ErrNoChange if the definition is not, or no longer, the one of the
 // server.
 func (p *Project) DecidePin(ctx context.Context, actor string, id pins.ID, sum pins.Sum, state pins.State) error {
@@ -298,7 +316,7 @@ func (p *Project) decidePin(ctx context.Context, actor string, id pins.ID, sum p
 	b.turn <- struct{}{}
 	defer func() { <-b.turn }()
 	c, ok := b.book.Change(id, sum)
-	if !ok {
+	if !ok || c.Rejected && state == pins.Rejected {
 		return ErrNoChange
 	}
 	pin := pins.Pin{ID: id, Sum: sum, State: state, Since: time.Now(), Actor: actor, Definition: p.pinned(id.Server, c.Definition)}

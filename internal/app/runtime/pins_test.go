@@ -375,8 +375,23 @@ func TestPinModes(t *testing.T) {
 	h.keeper.broken = false
 	h.decide(t, "old", pins.Rejected)
 	h.use(t, c, "", true)
-	if err := h.Default().DecidePin(t.Context(), "ada", all[0].ID, all[0].Sum, pins.Approved); err != ErrNoChange {
-		t.Errorf("what was decided can be decided again: %v", err)
+	if err := h.Default().DecidePin(t.Context(), "ada", all[0].ID, all[0].Sum, pins.Rejected); err != ErrNoChange {
+		t.Errorf("what was rejected can be rejected again: %v", err)
+	}
+	if n := h.Default().ChangedDefinitions()["old"]; n != 0 {
+		t.Errorf("%d rejected definitions wait", n)
+	}
+	h.restart(t) // and the rejections are taken back
+	c = h.client(t, mcp.LatestLegacy, "/s/old", fake.ClientOptions{})
+	h.Apply("default", snapshotOf(t, holdPins+h.text))
+	if unread := h.Default().ReadPinned(t.Context()); len(unread) != 0 {
+		t.Errorf("lists could not be read: %v", unread)
+	}
+	h.use(t, c, "", true)
+	h.decide(t, "old", pins.Approved)
+	h.use(t, c, "", false)
+	if err := h.Default().DecidePin(t.Context(), "ada", all[0].ID, all[0].Sum, pins.Rejected); err != ErrNoChange {
+		t.Errorf("what was approved can be rejected: %v", err)
 	}
 	h.Apply("default", snapshotOf(t, "dragoman: {pins: off}\n"+h.text))
 	h.lists(t, c, "", true)

@@ -92,6 +92,42 @@ func (c *Catalog) Refresh(ctx context.Context, server, method string) {
 	}
 }
 
+// Unread is a server whose lists nobody knows.
+type Unread struct {
+	Server string
+	Why    string // "" if it still reads
+}
+
+// ReadLists reads lists of all servers that aren't fresh, and waits for them until ctx ends. If necessary, it opens
+// sessions. It returns the servers of which no audience has ever got one of the lists in this process.
+func (c *Catalog) ReadLists(ctx context.Context, methods ...string) (out []Unread) {
+	var all []*reading
+	for _, method := range methods {
+		all = append(all, c.readAll(everybody, method)...)
+	}
+	for _, r := range all {
+		select {
+		case <-r.done:
+		case <-ctx.Done():
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, u := range c.Sources {
+		for _, method := range methods {
+			if !c.wasReadLocked(method, u.Name()) {
+				x := Unread{Server: u.Name()}
+				if p := c.reportedLocked(method, u.Name()); p != nil {
+					x.Why = p.failed
+				}
+				out = append(out, x)
+				break
+			}
+		}
+	}
+	return out
+}
+
 // Offered returns the name under which clients see a tool or prompt of a server in the merged list.
 // If another item already has this name, clients do not see the tool or prompt.
 func (c *Catalog) Offered(kind Kind, server, name string) string {

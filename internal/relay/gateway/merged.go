@@ -379,6 +379,11 @@ func (g *Merged) Refresh(ctx context.Context, server, method string) {
 	g.catalog().Refresh(ctx, server, method)
 }
 
+// ReadLists reads lists of all servers; see catalog.Catalog.ReadLists.
+func (g *Merged) ReadLists(ctx context.Context, methods ...string) []catalog.Unread {
+	return g.catalog().ReadLists(ctx, methods...)
+}
+
 // Offered returns the name under which clients see a server's tool or prompt; see
 // catalog.Catalog.Offered.
 func (g *Merged) Offered(kind catalog.Kind, server, name string) string {

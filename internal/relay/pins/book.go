@@ -52,12 +52,13 @@ type Pin struct {
 	Actor      string // who decided; the subject of a principal
 }
 
-// Change is a definition that has changed, and about which nobody has decided.
+// Change is a definition that has changed, and that nobody has approved.
 type Change struct {
 	ID
 	Sum        Sum
 	Definition []byte
 	Since      time.Time // when it was first seen
+	Rejected   bool      // somebody has decided already; an approval takes that back
 	first      uint64    // and as which of all changes
 	last       uint64    // when it was last seen
 }
@@ -81,8 +82,8 @@ type Book struct {
 // entry is what a Book knows of one ID.
 type entry struct {
 	states  map[Sum]State
-	changes []*Change
-	told    bool // somebody was told of a change, since somebody last decided
+	changes []*Change // also those that were rejected
+	told    bool      // somebody was told of a change, since somebody last decided
 	// raw is a hash of the bytes that were judged last, and sum their Sum, which takes a hundred times as long.
 	raw uint64
 	sum Sum
@@ -136,15 +137,15 @@ func (b *Book) Judge(id ID, raw []byte, now time.Time) bool {
 		b.fresh = append(b.fresh, p)
 		return true
 	}
-	switch e.states[sum] {
-	case Trusted, Approved:
+	if e.trusts(sum) {
 		return true
-	case Rejected:
-		return false
 	}
 	b.changedLocked(e, id, sum, raw, now)
 	return false
 }
+
+// trusts reports whether a definition was the first one, or was approved.
+func (e *entry) trusts(sum Sum) bool { return e.states[sum] == Trusted || e.states[sum] == Approved }
 
 // changedLocked remembers a change for whoever decides.
 func (b *Book) changedLocked(e *entry, id ID, sum Sum, raw []byte, now time.Time) {
@@ -159,7 +160,7 @@ func (b *Book) changedLocked(e *entry, id ID, sum Sum, raw []byte, now time.Time
 	if e.changes = append(e.changes, c); len(e.changes) > maxChanges {
 		e.changes = slices.Delete(e.changes, 0, 1)
 	}
-	if !e.told { // a server that changes with each list is reported once
+	if !e.told && e.states[sum] != Rejected { // a server that changes with each list is reported once
 		e.told = true
 		b.news = append(b.news, *c)
 	}
@@ -187,15 +188,16 @@ func (b *Book) Waits() bool {
 	return len(b.fresh)+len(b.news) > 0
 }
 
-// Changes returns all changes about which somebody should decide, sorted. If a definition has changed again, the
-// one before isn't among them: a change counts as long as no other one was first seen after it was last seen.
+// Changes returns all changes about which somebody should decide or has decided to reject them, sorted. If a
+// definition has changed again, the one before isn't among them: a change counts as long as no other one was first
+// seen after it was last seen.
 func (b *Book) Changes() (all []Change) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, e := range b.known {
 		for _, c := range e.changes {
 			if e.isCurrent(c) {
-				all = append(all, *c)
+				all = append(all, e.shown(c))
 			}
 		}
 	}
@@ -205,8 +207,20 @@ func (b *Book) Changes() (all []Change) {
 	return all
 }
 
+// isCurrent reports whether a change counts. One that waits isn't outdated by one that was rejected, which is for
+// nobody to use.
 func (e *entry) isCurrent(c *Change) bool {
-	return !slices.ContainsFunc(e.changes, func(o *Change) bool { return o.first > c.last })
+	waits := e.states[c.Sum] != Rejected
+	return !slices.ContainsFunc(e.changes, func(o *Change) bool {
+		return o.first > c.last && !(waits && e.states[o.Sum] == Rejected)
+	})
+}
+
+// shown returns a change for people.
+func (e *entry) shown(c *Change) Change {
+	out := *c
+	out.Rejected = e.states[c.Sum] == Rejected
+	return out
 }
 
 // Change returns the change with a hash, if it's one of Changes.
@@ -216,7 +230,7 @@ func (b *Book) Change(id ID, sum Sum) (Change, bool) {
 	if e := b.known[id]; e != nil {
 		for _, c := range e.changes {
 			if c.Sum == sum && e.isCurrent(c) {
-				return *c, true
+				return e.shown(c), true
 			}
 		}
 	}
@@ -231,8 +245,8 @@ func (b *Book) Decide(p Pin) {
 	if e == nil {
 		return
 	}
-	e.changes = slices.DeleteFunc(e.changes, func(c *Change) bool { return c.Sum == p.Sum })
 	e.states[p.Sum], e.told = p.State, false
+	e.changes = slices.DeleteFunc(e.changes, func(c *Change) bool { return e.trusts(c.Sum) })
 }
 
 // Replace makes all the pins of the book, besides those that Fresh has not returned yet. It reports whether
@@ -253,7 +267,7 @@ func (b *Book) Replace(all []Pin) (differs bool) {
 		}
 		e.told = was.told
 		for _, c := range was.changes {
-			if _, decided := e.states[c.Sum]; !decided {
+			if !e.trusts(c.Sum) {
 				e.changes = append(e.changes, c)
 			}
 		}

@@ -72,12 +72,49 @@ func TestBook(t *testing.T) {
 	if !judge(b, echo, `{"v":1}`) || !judge(b, echo, `{"v":2}`) || judge(b, echo, `{"v":3}`) {
 		t.Error("decisions don't count, or the first definition no longer does")
 	}
-	if len(b.Changes()) != 0 {
-		t.Error("what is decided still waits")
+	if all := b.Changes(); len(all) != 1 || all[0].Sum != three || !all[0].Rejected {
+		t.Errorf("what is decided still waits, or what was rejected is forgotten: %v", all)
 	}
 	judge(b, echo, `{"v":4}`)
 	if _, news = b.Fresh(); len(news) != 1 {
 		t.Error("a change after a decision isn't told of")
+	}
+}
+
+// TestTakeBack rejects a definition, and takes that back: also after a restart, or when another process has rejected
+// it, but not once the definition has changed again. It outdates nothing that waits.
+func TestTakeBack(t *testing.T) {
+	one, two := Pin{ID: echo, Sum: SumOf([]byte(`1`)), State: Trusted}, Pin{ID: echo, Sum: SumOf([]byte(`2`)), State: Rejected}
+	seen := NewBook([]Pin{one})
+	judge(seen, echo, `2`)
+	seen.Decide(two)
+	replaced := NewBook([]Pin{one})
+	judge(replaced, echo, `2`)
+	replaced.Replace([]Pin{one, two})
+	for name, b := range map[string]*Book{"here": seen, "elsewhere": replaced, "before a restart": NewBook([]Pin{one, two})} {
+		if judge(b, echo, `2`) {
+			t.Errorf("rejected %s, it's trusted", name)
+		}
+		if c, ok := b.Change(echo, two.Sum); !ok || !c.Rejected {
+			t.Errorf("rejected %s, it can't be approved", name)
+		}
+		judge(b, echo, `3`)
+		if _, ok := b.Change(echo, two.Sum); ok {
+			t.Errorf("rejected %s, it can be approved although the definition has changed again", name)
+		}
+		judge(b, echo, `2`)
+		if _, ok := b.Change(echo, SumOf([]byte(`3`))); !ok {
+			t.Errorf("rejected %s, it outdates what waits", name)
+		}
+		b.Decide(Pin{ID: echo, Sum: two.Sum, State: Approved})
+		if c, ok := b.Change(echo, two.Sum); !judge(b, echo, `2`) || ok {
+			t.Errorf("rejected %s, it can't be taken back: %v", name, c)
+		}
+	}
+	b := NewBook([]Pin{one, two})
+	judge(b, echo, `2`)
+	if _, news := b.Fresh(); len(news) != 0 {
+		t.Error("people are told again of what they have rejected")
 	}
 }
 
