@@ -79,8 +79,8 @@ approved before stays approved. If it was rejected, this takes that back.`
 	if verb == "reject" {
 		about = `Reject the definition of a tool, a prompt (SERVER/prompt:NAME) or a template
 (SERVER/resource:TEMPLATE) that you have looked at with "dragoman tools review".
-You aren't asked about it again. With "pins: hold", clients can't use it. As long
-as the server has this definition, "dragoman tools approve" takes it back.`
+You aren't asked about it again. With "pins: hold", clients can't use it. As
+long as the server has this definition, "dragoman tools approve" takes it back.`
 	}
 	cmd := &cobra.Command{
 		Use:   verb + " SERVER/NAME HASH [flags]",
