@@ -22,6 +22,8 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/dragoman-mcp/dragoman/internal/testkit/fronttest"
 )
 
 // TestClientsWithKey connects clients to a `dragoman serve` whose clients need an API key: each works with
@@ -96,20 +98,15 @@ func newKeyed(t *testing.T) *keyed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	proxy := &httputil.ReverseProxy{
-		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) },
-		ModifyResponse: func(r *http.Response) error {
-			k.mu.Lock()
-			defer k.mu.Unlock()
-			k.answers = append(k.answers, fmt.Sprintf("%d %s %s", r.StatusCode, r.Request.Method, r.Request.URL.RequestURI()))
-			if r.StatusCode < 300 {
-				k.accepted++
-			}
-			return nil
-		},
-		FlushInterval: -1,
-	}
-	front := httptest.NewServer(proxy)
+	front := httptest.NewServer(fronttest.Proxy(func(r *httputil.ProxyRequest) { r.SetURL(to) }, func(r *http.Response) error {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.answers = append(k.answers, fmt.Sprintf("%d %s %s", r.StatusCode, r.Request.Method, r.Request.URL.RequestURI()))
+		if r.StatusCode < 300 {
+			k.accepted++
+		}
+		return nil
+	}))
 	t.Cleanup(front.Close)
 	k.url = front.URL + k.at()
 	// The serve that runs reads the key within a second.

@@ -67,6 +67,12 @@ var sdkLegs = []leg{
 	{side: "server", via: "serve", rev: "2025-06-18", all: true, want: 27, of: 27},
 	{side: "server", via: "serve", rev: "2025-03-26", all: true, want: 1, of: 1},
 
+	// Here every client needs an API key, and rules, pins and the audit are on.
+	{side: "server", via: "serve-key", rev: "2025-11-25", want: 30, of: 30},
+	{side: "server", via: "serve-key", rev: "2026-07-28", want: 37, of: 37},
+	{side: "server", via: "serve-key", rev: "2025-06-18", all: true, want: 27, of: 27},
+	{side: "server", via: "serve-key", rev: "2025-03-26", all: true, want: 1, of: 1},
+
 	{side: "server", via: "run-url", rev: "2025-11-25", want: 30, of: 30},
 	{side: "server", via: "run-url", rev: "2026-07-28", want: 37, of: 37},
 

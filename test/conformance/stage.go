@@ -19,6 +19,8 @@ type stage struct {
 	server string   // this leg's own link to the server's binary
 	env    []string // the environment of the processes; nil means ours with a data folder of the leg
 	up     []*process
+	down   []func()       // what else strike calls, first
+	after  []func() error // and last
 }
 
 // build starts the processes that the leg needs, and returns the URL for the suite. The caller
@@ -74,6 +76,8 @@ func (s *stage) build(ctx context.Context, l *leg) (url string, err error) {
 		})
 	case "serve":
 		return s.dragomanServe(ctx)
+	case "serve-key":
+		return s.serveWithKey(ctx, l)
 	}
 	return "", fmt.Errorf("no such way: %s", l.via)
 }
@@ -147,6 +151,9 @@ func (s *stage) environ() []string {
 // strike stops the processes, the last one first. It returns a problem for each process that had
 // already ended, that had to be killed, or that left a child behind.
 func (s *stage) strike() (problems []error) {
+	for _, end := range s.down {
+		end()
+	}
 	for i := len(s.up) - 1; i >= 0; i-- {
 		p := s.up[i]
 		select {
@@ -155,6 +162,11 @@ func (s *stage) strike() (problems []error) {
 		default:
 		}
 		if err := p.stop(); err != nil {
+			problems = append(problems, err)
+		}
+	}
+	for _, check := range s.after {
+		if err := check(); err != nil {
 			problems = append(problems, err)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/fronttest"
 )
 
 // TestPublicURL checks Dragoman behind a proxy that publishes it under a path. The proxy either
@@ -29,13 +30,13 @@ func TestPublicURL(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			proxy := httptest.NewServer(&httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) {
+			proxy := httptest.NewServer(fronttest.Proxy(func(r *httputil.ProxyRequest) {
 				r.SetURL(target)
 				if removes {
 					r.Out.URL.Path = strings.TrimPrefix(r.In.URL.Path, "/tools/mcp-gateway")
 				}
 				r.Out.Host = "gateway.example"
-			}})
+			}, nil))
 			defer proxy.Close()
 			defer proxy.CloseClientConnections()
 			r := &rig{t: t, base: proxy.URL, http: newClient(), log: direct.log}

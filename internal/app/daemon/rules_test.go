@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -21,6 +20,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/team/access"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/fronttest"
 	"github.com/dragoman-mcp/dragoman/internal/workbench/fake"
 )
 
@@ -140,10 +140,10 @@ func siteWithKey(t *testing.T, base string, key []string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	site := httptest.NewServer(&httputil.ReverseProxy{FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0), Rewrite: func(r *httputil.ProxyRequest) {
+	site := httptest.NewServer(fronttest.Proxy(func(r *httputil.ProxyRequest) {
 		r.SetURL(to)
 		r.Out.Header.Set(key[0], key[1])
-	}})
+	}, nil))
 	t.Cleanup(site.Close)
 	return site.URL
 }
