@@ -356,11 +356,11 @@ func (r *Runtime) renew(p *Project) {
 }
 
 // withheld returns gateway.Single.Withheld for a server. The lists of the gateway of all servers say what is held.
-func (p *Project) withheld(server string) func(context.Context, *mcp.ClientInfo, catalog.Kind, string) error {
+func (p *Project) withheld(server string) func(context.Context, *mcp.ClientInfo, catalog.Kind, string, string) error {
 	if p.PinMode() != pins.Hold {
 		return nil
 	}
-	return func(ctx context.Context, f *mcp.ClientInfo, kind catalog.Kind, name string) error {
-		return p.merged().Withheld(ctx, f, kind, server, name)
+	return func(ctx context.Context, f *mcp.ClientInfo, kind catalog.Kind, name, asked string) error {
+		return p.merged().View(f, nil).Withheld(ctx, kind, server, name, asked)
 	}
 }

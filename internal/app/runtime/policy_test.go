@@ -35,6 +35,7 @@ type gate struct {
 	ended   int
 	entries []string                    // what became of the calls of tools
 	about   func(c *policy.Call) string // comes before each entry; nil for nothing
+	last    map[string]string           // the server and the item of the last request, by method
 }
 
 func (g *gate) Before(_ context.Context, c *policy.Call) policy.Verdict {
@@ -51,6 +52,13 @@ func (g *gate) Before(_ context.Context, c *policy.Call) policy.Verdict {
 	return policy.Verdict{}
 }
 
+// lastOf returns the server and the item of the last request for a method.
+func (g *gate) lastOf(method string) string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.last[method]
+}
+
 func (g *gate) After(context.Context, *policy.Call, *policy.Answer) {}
 
 func (g *gate) Begin(context.Context, *policy.Call) error {
@@ -64,6 +72,10 @@ func (g *gate) End(_ context.Context, c *policy.Call, a *policy.Answer) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.ended++
+	if g.last == nil {
+		g.last = map[string]string{}
+	}
+	g.last[c.Request.Msg.Method] = c.Server + " " + c.Name
 	if c.Request.Msg.Method == mcp.MethodCallTool {
 		text, _ := c.Args.Get("text").Text()
 		entry := fmt.Sprintf("%s %s %s %s", c.Server, c.Name, text, a.Outcome)

@@ -56,6 +56,7 @@ type Error struct {
 	Message    string // a fixed text for the client, without paths or internal details
 	Origin     Origin
 	Upstream   string // the configured name of the server; "" for none
+	Item       string // the server's own name of the item, if only who has made the error knows it; never sent
 	Cause      string // one word: timeout, exited, too_large, bad_response, dns, …
 	Outcome    Outcome
 	Retryable  bool

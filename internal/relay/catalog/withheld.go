@@ -12,13 +12,13 @@ import (
 )
 
 // Withheld returns the error for a request that names an item of a server whose [Verdict] is Held, or nil. name is
-// the server's own name. What counts is the list that the client's audience sees: if no reading of it has
+// the server's own name, and asked the one that the client has sent, which the error repeats. What counts is the list that the client's audience sees: if no reading of it has
 // succeeded in this process, or the server has announced a change since, Withheld reads it first. If it never
 // could be read, nobody knows what the server would do, so that is an error too. A list that was read before
 // counts if it can't be read again.
 //
 // A resource is held if the template is that it comes from, unless the server lists it.
-func (v View) Withheld(ctx context.Context, kind Kind, server, name string) error {
+func (v View) Withheld(ctx context.Context, kind Kind, server, name, asked string) error {
 	c, at := v.c, slices.IndexFunc(v.c.Sources, func(u Source) bool { return u.Name() == server })
 	if at < 0 {
 		return nil
@@ -35,7 +35,7 @@ func (v View) Withheld(ctx context.Context, kind Kind, server, name string) erro
 	defer c.mu.Unlock()
 	for i := range p.left {
 		if x := &p.left[i]; x.names(kind, name) && !(kind == KindResource && c.listsLocked(server, name)) {
-			return x.refusal(kind, server, name)
+			return refusal(kind, server, name, asked, x.Why)
 		}
 	}
 	return nil
@@ -69,7 +69,7 @@ func (v View) withheld(kind Kind, offered string) error {
 				}
 			}
 			if x.names(kind, name) && v.Shows(kind, u.Name(), name) {
-				return x.refusal(kind, u.Name(), offered)
+				return refusal(kind, u.Name(), name, offered, x.Why)
 			}
 		}
 	}
@@ -88,14 +88,14 @@ func (x *HiddenItem) names(kind Kind, name string) bool {
 	return ok && t.matches(name)
 }
 
-func (x *HiddenItem) refusal(kind Kind, server, name string) error {
+func refusal(kind Kind, server, name, asked, why string) error {
 	noun := kind.noun()
 	if kind == KindTemplate || kind == KindResource {
 		noun = "resource"
 	}
 	return &mcp.Error{
-		Origin: mcp.FromGateway, Upstream: server, Cause: "held", Outcome: mcp.NotSent, Op: "use " + noun,
-		Message: fmt.Sprintf("the %s %s is held: %s", noun, excerpt.Cut(name, maxRepeated), x.Why),
+		Origin: mcp.FromGateway, Upstream: server, Item: name, Cause: "held", Outcome: mcp.NotSent, Op: "use " + noun,
+		Message: fmt.Sprintf("the %s %s is held: %s", noun, excerpt.Cut(asked, maxRepeated), why),
 	}
 }
 

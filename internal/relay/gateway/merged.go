@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -210,8 +211,8 @@ func (g *Merged) resolve(ctx context.Context, c *mcp.Call) (*route, error) {
 		}
 	}
 	if err == nil && g.Withholds && !r.signsIn {
-		if kind, _, _ := named(r); kind != 0 {
-			err = r.view.Withheld(ctx, kind, r.Server, r.Name)
+		if x, _ := named(r); x.kind != 0 {
+			err = r.view.Withheld(ctx, x.kind, r.Server, x.name, x.asked)
 		}
 	}
 	return r, err
@@ -235,6 +236,12 @@ func (r *route) find(ctx context.Context, kind catalog.Kind) error {
 // what it has, this is the server of the route, since its list may need somebody to sign in.
 func (r *route) notFound(kind catalog.Kind, name string) error {
 	err := r.view.NotFound(kind, name)
+	r.blame(err)
+	return err
+}
+
+// blame makes the server and the item of an error those of the route, so that whoever hears of the call knows them.
+func (r *route) blame(err error) {
 	var e *mcp.Error
 	if errors.As(err, &e) && e.Upstream != "" {
 		for _, u := range r.view.Servers() {
@@ -242,8 +249,8 @@ func (r *route) notFound(kind catalog.Kind, name string) error {
 				r.setServer(u.(Upstream))
 			}
 		}
+		r.Name = cmp.Or(e.Item, r.Name)
 	}
-	return err
 }
 
 // findOwner finds the server that has the URI at a position of the request, and makes it the server
@@ -254,6 +261,7 @@ func (r *route) findOwner(ctx context.Context, at jsonrpc.Span, find func(contex
 	if err != nil {
 		if held := r.view.WithheldURI(uri); held != nil {
 			err = held
+			r.blame(err)
 		}
 		return uri, err
 	}
@@ -428,8 +436,7 @@ func (g *Merged) Close() {
 	g.catalog().Close()
 }
 
-// Withheld returns the error for an item of a server that is held for a client, or nil, as for requests to this
-// gateway; see catalog.View.Withheld. name is the server's own.
-func (g *Merged) Withheld(ctx context.Context, f *mcp.ClientInfo, kind catalog.Kind, server, name string) error {
-	return g.catalog().View(f, nil).Withheld(ctx, kind, server, name)
+// View returns what a client sees of the lists, as far as show lets it.
+func (g *Merged) View(f *mcp.ClientInfo, show catalog.Filter) catalog.View {
+	return g.catalog().View(f, show)
 }

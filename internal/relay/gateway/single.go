@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"time"
@@ -33,7 +34,7 @@ type Single struct {
 	Vet catalog.Vet
 	// Withheld returns the error for an item that is held, or nil, for a client that may see the item. It may read
 	// lists; see catalog.View.Withheld. Nil holds nothing.
-	Withheld func(ctx context.Context, f *mcp.ClientInfo, kind catalog.Kind, name string) error
+	Withheld func(ctx context.Context, f *mcp.ClientInfo, kind catalog.Kind, name, asked string) error
 	// Renames are other names of the server's tools and prompts. Nil means none.
 	Renames *catalog.Renames
 	// Filter returns the filter for a principal. This filter applies after Expose. If Filter or its
@@ -110,9 +111,9 @@ func (g *Single) resolve(ctx context.Context, c *mcp.Call) (*route, error) {
 		}
 	}
 	if g.Withheld != nil {
-		kind, name, err := named(r)
-		if kind != 0 {
-			err = g.Withheld(ctx, c.Client, kind, name)
+		x, err := named(r)
+		if x.kind != 0 {
+			err = g.Withheld(ctx, c.Client, x.kind, x.name, x.asked)
 		}
 		if err != nil {
 			return r, err
@@ -127,9 +128,6 @@ func (g *Single) resolve(ctx context.Context, c *mcp.Call) (*route, error) {
 		r.do = doSetLevel
 	case mcp.MethodSubscribe, mcp.MethodUnsubscribe:
 		r.do = doSubscribe
-		r.Name, _ = jsonrpc.Text(c.Msg.Raw, c.Msg.Param("uri"))
-	case mcp.MethodGetSkill, mcp.MethodReadDirectory:
-		r.Name, _ = jsonrpc.Text(c.Msg.Raw, c.Msg.Param("uri"))
 	}
 	return r, nil
 }
@@ -144,6 +142,9 @@ func (r *route) findOwnName() error {
 		kind = catalog.KindPrompt
 	case mcp.MethodComplete:
 		kind, at, r.Name, _ = referred(r.Call)
+	case mcp.MethodSubscribe, mcp.MethodUnsubscribe, mcp.MethodGetSkill, mcp.MethodReadDirectory:
+		r.Name, _ = jsonrpc.Text(r.Msg.Raw, r.Msg.Param("uri"))
+		return nil
 	default:
 		return nil
 	}
@@ -204,26 +205,32 @@ func referred(c *mcp.Call) (kind catalog.Kind, at jsonrpc.Span, name string, ok 
 	return catalog.KindResource, at, name, ok
 }
 
-// named returns the kind and the server's own name of the item that a request uses. The kind is 0 if it names none
-// whose definition may be held.
-func named(r *route) (kind catalog.Kind, name string, err error) {
+// namedItem is an item that a request uses.
+type namedItem struct {
+	kind  catalog.Kind // 0 for none whose definition may be held
+	name  string       // the server's own
+	asked string       // the one that the client has sent
+}
+
+// named returns the item that a request uses.
+func named(r *route) (x namedItem, err error) {
 	c := r.Call
 	switch c.Msg.Method {
 	case mcp.MethodCallTool:
-		return catalog.KindTool, r.Name, nil
+		return namedItem{catalog.KindTool, r.Name, c.Name}, nil
 	case mcp.MethodGetPrompt:
-		return catalog.KindPrompt, r.Name, nil
+		return namedItem{catalog.KindPrompt, r.Name, c.Name}, nil
 	case mcp.MethodReadResource, mcp.MethodSubscribe:
-		name, _ = jsonrpc.Text(c.Msg.Raw, c.Msg.Param("uri"))
-		return catalog.KindResource, name, nil
+		uri, _ := jsonrpc.Text(c.Msg.Raw, c.Msg.Param("uri"))
+		return namedItem{catalog.KindResource, cmp.Or(r.Name, uri), uri}, nil
 	case mcp.MethodComplete:
-		kind, _, _, ok := referred(c)
+		kind, _, asked, ok := referred(c)
 		if !ok {
-			return 0, "", errReference
+			return x, errReference
 		}
-		return kind, r.Name, nil
+		return namedItem{kind, r.Name, asked}, nil
 	}
-	return 0, "", nil
+	return x, nil
 }
 
 // hidden returns the error that refuses a request for a hidden item. It returns nil if the filter

@@ -21,7 +21,7 @@ type entry struct {
 	from           string
 	project        string
 	server, method string
-	item           string
+	item, as       string
 	args           []byte
 	size           int // of the arguments, also if they're too long
 	outcome, cause string
@@ -66,6 +66,7 @@ type Line struct {
 	Server  string          `json:"server,omitempty"`
 	Method  string          `json:"method,omitempty"`
 	Item    string          `json:"item,omitempty"`
+	As      string          `json:"as,omitempty"` // what the client calls the item, if that's something else
 	Args    json.RawMessage `json:"args,omitempty"`
 	Size    int             `json:"argsBytes,omitempty"` // of arguments that are too long
 	Outcome string          `json:"outcome,omitempty"`
@@ -118,6 +119,7 @@ func (e *entry) append(b []byte, m *masks) []byte {
 	b = appendText(b, "server", e.server)
 	b = appendText(b, "method", m.text(e.project, e.method))
 	b = appendText(b, "item", m.text(e.project, e.item))
+	b = appendText(b, "as", m.text(e.project, e.as))
 	switch {
 	case e.args != nil:
 		b = append(b, `,"args":`...)

@@ -20,7 +20,7 @@ import (
 // Query selects acts and lines. The zero value of a field, except of Most, selects all.
 type Query struct {
 	Who     string    // a subject, a seat or a name
-	What    string    // a part of an action and its object, or of a method, a server, an item, an outcome and a cause
+	What    string    // a part of an action and its object, or of a method, a server, an item, what the client calls it, an outcome and a cause
 	Project string    // what is about the whole house is in none
 	Since   time.Time // only what happened then or later
 	Most    int       // the newest so many
@@ -141,7 +141,7 @@ func (f *found) read(ctx context.Context, path string) error {
 		if json.Unmarshal(bytes.TrimSpace(raw), &l) != nil || l.Kind == kindFile || l.Kind == kindEnd || l.At.Before(f.query.Since) || l.At.Before(f.least) {
 			continue // Verify says what is wrong
 		}
-		if f.query.selects(l.Project, []string{l.Who, l.Seat, l.Name}, l.Method, l.Server+"/"+l.Item, l.Outcome, l.Cause, cmp.Or(l.Kind, "call")) {
+		if f.query.selects(l.Project, []string{l.Who, l.Seat, l.Name}, l.Method, l.Server+"/"+l.Item, l.As, l.Outcome, l.Cause, cmp.Or(l.Kind, "call")) {
 			f.add(Entry{At: l.At, Line: &l})
 		}
 	}

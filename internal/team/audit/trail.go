@@ -191,6 +191,9 @@ func (t *Trail) End(_ context.Context, c *policy.Call, a *policy.Answer) {
 		outcome: string(a.Outcome), code: a.Code, took: a.Took, resumed: c.Resumed,
 	}
 	e.by(c.Who)
+	if c.Request.Name != c.Name {
+		e.as = short(c.Request.Name)
+	}
 	if why := (*mcp.Error)(nil); errors.As(a.Err, &why) {
 		e.cause = short(why.Cause)
 	}
