@@ -73,6 +73,11 @@ type ticket struct {
 	remote   bool // the session began at an address that other machines can reach
 	// secret is what a request has, which isn't kept, or the session of a person that a link opens.
 	secret string
+	ends   time.Time // when that session ends
+
+	// Of a session, how its user recognises it; see Browser.
+	id, name, address string
+	began, seen       time.Time
 }
 
 // NewAccess returns an Access with a new random key. local must be true only if the listener cannot
@@ -227,23 +232,20 @@ func (a *Access) here(r *http.Request) bool {
 
 // SignedIn returns whose session a request belongs to, or nil if it has none that is still valid.
 func (a *Access) SignedIn(r *http.Request) *identity.Principal {
-	given, now := a.given(r), time.Now()
-	if who := a.ours(given, now); who != nil {
-		return who
-	}
-	return a.guest(given, now)
+	who, _ := a.session(r)
+	return who
 }
 
 // ours returns whose session in memory one of the secrets of a request is, or nil if there is none.
-func (a *Access) ours(given []ticket, now time.Time) *identity.Principal {
+func (a *Access) ours(given []ticket, now time.Time) (*identity.Principal, Browser) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, s := range a.sessions {
-		if now.Before(s.until) && s.among(given) {
-			return s.who
+	for i := range a.sessions {
+		if s := &a.sessions[i]; now.Before(s.until) && s.among(given) {
+			return s.who, s.browser()
 		}
 	}
-	return nil
+	return nil, Browser{}
 }
 
 // among reports whether a list has the secret of the ticket, of the same kind.
@@ -313,7 +315,7 @@ func (a *Access) Enter(w http.ResponseWriter, r *http.Request, token string) boo
 	if who == nil {
 		return false
 	}
-	a.setCookie(w, r, a.begin(ticket{who: who, remote: remote}), int(sessionLife/time.Second))
+	a.setCookie(w, r, a.begin(a.renew(r, ticket{who: who, remote: remote})), int(sessionLife/time.Second))
 	return true
 }
 
@@ -328,12 +330,12 @@ func (a *Access) setCookie(w http.ResponseWriter, r *http.Request, value string,
 // EnterWithPassword does the same as Enter for browsers that cannot open the console's name: it
 // returns the password of the new session. The password belongs to the user PasswordUser, and is
 // valid at a loopback address.
-func (a *Access) EnterWithPassword(token string) (password string, ok bool) {
+func (a *Access) EnterWithPassword(r *http.Request, token string) (password string, ok bool) {
 	who := a.use(token, false)
 	if who == nil {
 		return "", false
 	}
-	return a.begin(ticket{who: who, password: true}), true
+	return a.begin(a.renew(r, ticket{who: who, password: true})), true
 }
 
 // begin starts a session and returns its secret.
@@ -353,10 +355,7 @@ func (a *Access) Leave(w http.ResponseWriter, r *http.Request) {
 	if len(given) == 0 {
 		return
 	}
-	a.mu.Lock()
-	a.sessions = slices.DeleteFunc(a.sessions, func(t ticket) bool { return t.among(given) })
-	a.mu.Unlock()
-	a.leaveAsGuest(r.Context(), given)
+	a.end(r.Context(), given)
 	if a.Remote(r) || a.AtName(r) {
 		a.setCookie(w, r, "", -1)
 	}

@@ -295,7 +295,7 @@ func TestSessionsHaveTheirPrincipal(t *testing.T) {
 		t.Fatal("the link is not forwarded")
 	}
 	hers, his := enter(a, a.LinkFor(ann, "")), enter(a, forwarded)
-	password, _ := a.EnterWithPassword(token(a.LinkFor(ann, "")))
+	password, _ := a.EnterWithPassword(asked("POST", "/console/password"), token(a.LinkFor(ann, "")))
 	named := func(cookie string) *http.Request {
 		return asked("GET", "/x", "Cookie", cookie, "Host", a.Name()+":7300")
 	}
@@ -327,8 +327,8 @@ func TestSessionsHaveTheirPrincipal(t *testing.T) {
 // passwordOf exchanges a new link for a password.
 func passwordOf(t *testing.T, a *Access) string {
 	u, _ := url.Parse(a.Link("http://127.0.0.1:7300"))
-	password, ok := a.EnterWithPassword(u.Query().Get(LinkQuery))
-	if _, again := a.EnterWithPassword(u.Query().Get(LinkQuery)); !ok || again {
+	password, ok := a.EnterWithPassword(asked("POST", "/console/password"), u.Query().Get(LinkQuery))
+	if _, again := a.EnterWithPassword(asked("POST", "/console/password"), u.Query().Get(LinkQuery)); !ok || again {
 		t.Error("a link gives", ok, "and once more", again)
 	}
 	return password

@@ -25,13 +25,6 @@ func (a *Access) guest(given []ticket, now time.Time) *identity.Principal {
 	return nil
 }
 
-// See notes that who uses the console today; see access.Roster.See.
-func (a *Access) See(ctx context.Context, who *identity.Principal) {
-	if a.roster != nil {
-		a.roster.See(ctx, who)
-	}
-}
-
 // NameOf returns the name of an invited person, or "" if who is somebody else.
 func (a *Access) NameOf(who *identity.Principal) string {
 	if a.roster == nil || who == nil {
@@ -69,47 +62,49 @@ func (a *Access) Accept(w http.ResponseWriter, r *http.Request, token string) (E
 	if a.roster == nil {
 		return Entered{}, access.ErrNoLink
 	}
-	session, err := a.roster.Accept(r.Context(), token)
+	session, until, err := a.roster.Accept(r.Context(), token, a.arrival(r))
 	switch {
 	case err != nil:
 		return Entered{}, err
 	case a.Remote(r), a.AtName(r):
-		a.setCookie(w, r, session, guestSeconds)
+		a.end(r.Context(), a.given(r)) // one that is in memory
+		a.setCookie(w, r, session, secondsUntil(until))
 		return Entered{To: "/console/"}, nil
 	case a.named.Load() && resolvesNames(r.UserAgent()):
-		return Entered{To: a.carry(session, "http://"+net.JoinHostPort(a.name, portOf(r)))}, nil
+		return Entered{To: a.carry(session, until, "http://"+net.JoinHostPort(a.name, portOf(r)))}, nil
 	}
 	return Entered{To: "http://" + Address(r), Password: session}, nil
 }
 
-// guestSeconds is how long browsers keep the cookie of a person's session.
-const guestSeconds = int(access.SessionLife / time.Second)
+// secondsUntil returns how long a browser keeps the cookie of a session that ends at a time.
+func secondsUntil(end time.Time) int { return max(1, int(time.Until(end)/time.Second)) }
 
 // carry returns a link that opens a session of a person that has begun already, once and within ten minutes.
 // Until then, we have the session's secret itself.
-func (a *Access) carry(session, base string) string {
+func (a *Access) carry(session string, ends time.Time, base string) string {
 	token := secret()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.links = added(a.links, ticket{hash: sha256.Sum256([]byte(token)), secret: session}, linkLife, mostLinks)
+	a.links = added(a.links, ticket{hash: sha256.Sum256([]byte(token)), secret: session, ends: ends}, linkLife, mostLinks)
 	return base + "/console/?" + LinkQuery + "=" + token
 }
 
 // enterAsGuest sets the cookie of a session that a link carries. It returns false if the link has another purpose.
 func (a *Access) enterAsGuest(w http.ResponseWriter, r *http.Request, token string) bool {
 	hash, now := sha256.Sum256([]byte(token)), time.Now()
-	session := ""
+	session, ends := "", now
 	a.mu.Lock()
 	for i, l := range a.links {
 		if l.hash == hash && l.who == nil && now.Before(l.until) {
-			session = l.secret
+			session, ends = l.secret, l.ends
 			a.links = append(a.links[:i], a.links[i+1:]...)
 			break
 		}
 	}
 	a.mu.Unlock()
 	if session != "" {
-		a.setCookie(w, r, session, guestSeconds)
+		a.end(r.Context(), a.given(r))
+		a.setCookie(w, r, session, secondsUntil(ends))
 	}
 	return session != ""
 }

@@ -47,7 +47,7 @@ func (a *Access) BeginLogin(w http.ResponseWriter, r *http.Request) (page string
 	if err != nil {
 		return "", err
 	}
-	plain, err := json.Marshal(flow)
+	plain, err := json.Marshal(begun{flow, a.arrival(r).Before})
 	if err != nil {
 		return "", err
 	}
@@ -66,7 +66,7 @@ func (a *Access) FinishLogin(w http.ResponseWriter, r *http.Request) error {
 	if len(cookies) != 1 {
 		return issuers.ErrNotBegun
 	}
-	var flow issuers.Flow
+	var flow begun
 	plain, ok := a.roster.Open(r.Context(), LoginPath, cookies[0].Value)
 	if !ok || json.Unmarshal(plain, &flow) != nil {
 		return issuers.ErrNotBegun
@@ -76,16 +76,25 @@ func (a *Access) FinishLogin(w http.ResponseWriter, r *http.Request) error {
 		return issuers.ErrNotBegun // another tab's, or nobody's; ours goes on
 	}
 	a.setFlow(w, r, "", -1)
-	p, err := a.login.at.Finish(r.Context(), flow, a.login.redirect, q)
+	p, err := a.login.at.Finish(r.Context(), flow.Flow, a.login.redirect, q)
 	if err != nil {
 		return err
 	}
-	session, err := a.roster.SignIn(r.Context(), p.ID, p.Name, p.Roles)
+	at := a.arrival(r)
+	at.Before = append(at.Before, flow.Before...)
+	session, err := a.roster.SignIn(r.Context(), p.ID, p.Name, p.Roles, at)
 	if err != nil {
 		return err
 	}
 	a.setCookie(w, r, session, int(access.LoginLife/time.Second))
 	return nil
+}
+
+// begun is a sign-in that has begun. The browser comes back from another site, without the cookie of the session that
+// it has had until then.
+type begun struct {
+	issuers.Flow
+	Before []string `json:",omitempty"`
 }
 
 // setFlow sets the cookie of a sign-in for so many seconds. Its browser comes back from another site, so it can't be

@@ -339,6 +339,8 @@ func (a *peopleAPI) show(p *store.Person) Person {
 	if until := p.Open.Until.UTC(); p.Open.Sum != nil && time.Now().Before(until) {
 		out.Invited = &until
 	}
-	out.Sessions, out.Seen = a.roster.People().Sessions(p.ID)
+	if all := a.roster.People().Sessions(p.ID); len(all) > 0 {
+		out.Sessions, out.Seen = len(all), all[0].Seen.UTC().Format(time.DateOnly)
+	}
 	return out
 }

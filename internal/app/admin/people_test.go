@@ -48,7 +48,7 @@ func TestPeople(t *testing.T) {
 	}
 	accept := func(x *NewInvitation) {
 		t.Helper()
-		if _, err := roster.Accept(t.Context(), tokenOf(t, x)); err != nil {
+		if _, _, err := roster.Accept(t.Context(), tokenOf(t, x), access.Arrival{}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -129,7 +129,7 @@ func TestBadPeople(t *testing.T) {
 	if len(now.People()) != 1 || len(now.Keys()) != 0 || !slices.Equal(now.People()[0].Roles["default"], []identity.Role{identity.Caller, identity.Viewer}) {
 		t.Errorf("the people are %+v", now.People())
 	}
-	if _, err := r.api.opts.Roster.Accept(t.Context(), tokenOf(t, &innocent)); err != nil {
+	if _, _, err := r.api.opts.Roster.Accept(t.Context(), tokenOf(t, &innocent), access.Arrival{}); err != nil {
 		t.Error(err)
 	}
 }
@@ -187,7 +187,7 @@ func TestPeopleOfTwoProjects(t *testing.T) {
 			t.Errorf("%s %s: %d %s", c.method, c.path, a.status, a.body)
 		}
 	}
-	if _, err := r.api.opts.Roster.Accept(t.Context(), tokenOf(t, &both)); err != nil {
+	if _, _, err := r.api.opts.Roster.Accept(t.Context(), tokenOf(t, &both), access.Arrival{}); err != nil {
 		t.Errorf("the innocent can't come in: %v", err)
 	}
 }

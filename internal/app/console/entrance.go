@@ -106,7 +106,8 @@ func (d *door) admit(w http.ResponseWriter, r *http.Request) *identity.Principal
 		d.signOut(w, r)
 		return nil
 	case who != nil:
-		d.access.See(r.Context(), who)
+		_, session := d.access.Browsing(r)
+		d.access.See(r, who, session)
 		return who
 	case r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Site") == "cross-site" && (d.access.AtName(r) || d.access.Remote(r)):
 		// A browser does not send a cookie with SameSite=Strict when another site opens the page.
@@ -205,7 +206,7 @@ func (d *door) enter(w http.ResponseWriter, r *http.Request, token string) {
 
 // enterWithPassword exchanges a link for a password, and shows the password.
 func (d *door) enterWithPassword(w http.ResponseWriter, r *http.Request) {
-	password, ok := d.access.EnterWithPassword(r.PostFormValue(admin.LinkQuery))
+	password, ok := d.access.EnterWithPassword(r, r.PostFormValue(admin.LinkQuery))
 	if !ok {
 		d.deadLink(w, r)
 		return
@@ -273,6 +274,9 @@ func invitationText(p *store.Person, by string) string {
 		by = "The user who runs this Dragoman"
 	case by == p.Open.Actor: // it has no name
 		by = "An admin"
+	}
+	if access.Own(p) {
+		return "This link signs in one more browser as " + p.Name + ", until the session ends in which it was made. It works once. Go on only if you have made it yourself."
 	}
 	text := by + " invites you to the project " + p.Open.Project
 	if len(roles) > 0 {

@@ -1,6 +1,7 @@
 package access
 
 import (
+	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
@@ -80,7 +81,7 @@ func newPeople(m peopleMACs, s *store.Snapshot) *People {
 			p.forged++
 			continue
 		}
-		g := &guest{x, identity.Principal{Subject: subject, Name: p.known[subject].Name, Seat: "s:" + x.ID, Via: "link", Until: x.Until}}
+		g := &guest{x, identity.Principal{Subject: subject, Name: p.known[subject].Name, Seat: seatOfSession(x.ID), Via: "link", Until: x.Until}}
 		p.sessions[first], p.seats[g.who.Seat] = g, g
 	}
 	return p
@@ -98,15 +99,23 @@ func (p *People) All() []store.Person {
 	return all
 }
 
-// Sessions returns the number of sessions of the person with an id that have not ended, and the day on which one of
-// them was last used, such as 2026-12-01.
-func (p *People) Sessions(id string) (n int, seen string) {
+// Sessions returns the sessions of the person with an id that have not ended, the one that was used last first.
+func (p *People) Sessions(id string) (all []store.Session) {
 	for _, g := range p.seats {
 		if g.Person == id && time.Now().Before(g.Until) {
-			n, seen = n+1, max(seen, g.Seen)
+			all = append(all, g.Session)
 		}
 	}
-	return n, seen
+	slices.SortFunc(all, func(a, b store.Session) int { return cmp.Or(b.Seen.Compare(a.Seen), cmp.Compare(a.ID, b.ID)) })
+	return all
+}
+
+// SessionOf returns the session that a principal stands for, and whether there is one.
+func (p *People) SessionOf(who *identity.Principal) (store.Session, bool) {
+	if g := p.of(who); g != nil {
+		return g.Session, true
+	}
+	return store.Session{}, false
 }
 
 // The signatures of rows are like those of keys; see sign.go. That of a session or an invitation stands behind the
@@ -123,7 +132,11 @@ func (m *peopleMACs) ofRoles(id, project string, roles []identity.Role) []byte {
 }
 
 func (m *peopleMACs) ofInvitation(id string, x *store.Invitation) []byte {
-	return m.rows.over("invitation", id, string(firstSum(x.Sum)), x.Project, moment(x.Until))
+	parts := []string{"invitation", id, string(firstSum(x.Sum)), x.Project, moment(x.Until)}
+	if !x.Ends.IsZero() {
+		parts = append(parts, moment(x.Ends))
+	}
+	return m.rows.over(parts...)
 }
 
 func (m *peopleMACs) ofSession(x *store.Session) []byte {

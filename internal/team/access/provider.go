@@ -27,7 +27,7 @@ const ErrNoRole = Mistake("none of the person's groups gives a role here")
 // SignIn begins a session of a person whom an identity provider has named, with the roles that it gives them now,
 // by project; they replace all others. The first time, the person is added, with the name or one like it. Without
 // any role, the person loses all roles and sessions, and the error is ErrNoRole.
-func (r *Roster) SignIn(ctx context.Context, id, name string, roles map[string][]identity.Role) (session string, err error) {
+func (r *Roster) SignIn(ctx context.Context, id, name string, roles map[string][]identity.Role, at Arrival) (session string, err error) {
 	actor := store.PersonSubject + id
 	mac, err := r.desk.mac(ctx, actor)
 	if err != nil {
@@ -36,7 +36,7 @@ func (r *Roster) SignIn(ctx context.Context, id, name string, roles map[string][
 	macs := newPeopleMACs(mac)
 	secret := NewSecret()
 	sum := macs.sessions.Sum(&secret)
-	s := store.Session{ID: NewID().String(), Sum: sum[:], Person: id, Until: after(LoginLife)}
+	s := store.Session{ID: NewID().String(), Sum: sum[:], Person: id, Until: after(LoginLife), Way: ByProvider}
 	s.Sum = append(s.Sum, macs.ofSession(&s)...)
 	before, known := r.desk.safe.Store().Snapshot().Person(id)
 	if len(roles) == 0 && !known {
@@ -66,6 +66,9 @@ func (r *Roster) SignIn(ctx context.Context, id, name string, roles map[string][
 		if len(roles) == 0 {
 			_, there, err := t.EndSessions(id)
 			return there, err
+		}
+		if err := r.arrive(t, &s, &at); err != nil {
+			return true, err
 		}
 		return t.BeginSession(s)
 	})

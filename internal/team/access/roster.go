@@ -18,20 +18,21 @@ type Roster struct {
 	gate *Gate
 
 	mu     sync.Mutex
-	turn   sync.Mutex        // held while the gate gets other people, so that it never gets older ones
-	noted  map[string]string // the sessions that See has noted, with the day
-	looks  sync.Mutex        // held while look runs
-	looked time.Time         // when the last look began; has the lock looks
+	turn   sync.Mutex           // held while the gate gets other people, so that it never gets older ones
+	noted  map[string]time.Time // the sessions that See has noted, and when
+	looks  sync.Mutex           // held while look runs
+	looked time.Time            // when the last look began; has the lock looks
 }
 
 // NewRoster returns a roster that keeps people where a desk keeps its keys, and tells a gate of each change.
 func NewRoster(d *Desk, g *Gate) *Roster {
-	return &Roster{desk: d, gate: g, noted: map[string]string{}}
+	return &Roster{desk: d, gate: g, noted: map[string]time.Time{}}
 }
 
 // How long people can use what they have.
 const (
 	InvitationLife = 7 * 24 * time.Hour
+	OwnLinkLife    = 10 * time.Minute // of a link that somebody makes for another browser of their own
 	SessionLife    = 30 * 24 * time.Hour
 )
 
@@ -129,13 +130,18 @@ func (r *Roster) Link(ctx context.Context, actor, id, project string) (token str
 }
 
 func (r *Roster) link(ctx context.Context, actor, id, project string, before func(*store.Tx, *peopleMACs) (bool, error)) (token string, err error) {
+	return r.open(ctx, actor, id, store.Invitation{Project: project, Until: after(InvitationLife)}, before)
+}
+
+// open gives the person with an id an invitation, which has no Sum yet, and returns its token.
+func (r *Roster) open(ctx context.Context, actor, id string, x store.Invitation, before func(*store.Tx, *peopleMACs) (bool, error)) (token string, err error) {
 	mac, err := r.desk.mac(ctx, actor)
 	if err != nil {
 		return "", err
 	}
 	macs, secret := newPeopleMACs(mac), NewSecret()
 	s := macs.links.Sum(&secret)
-	x := store.Invitation{Sum: s[:], Project: project, Until: after(InvitationLife)}
+	x.Sum = s[:]
 	x.Sum = append(x.Sum, macs.ofInvitation(id, &x)...)
 	err = r.change(ctx, actor, func(t *store.Tx) (bool, error) {
 		if there, err := before(t, &macs); !there || err != nil {
@@ -180,30 +186,6 @@ func (r *Roster) look(ctx context.Context) {
 	}
 }
 
-// Accept uses up the invitation with a token, and begins a session of its person. session is the only copy
-// of the session's secret. If the invitation can't be used, the error is ErrNoLink.
-func (r *Roster) Accept(ctx context.Context, token string) (session string, err error) {
-	x, p, ok := r.Invited(ctx, token)
-	if !ok {
-		return "", ErrNoLink
-	}
-	secret := NewSecret()
-	sum := p.macs.sessions.Sum(&secret)
-	s := store.Session{ID: NewID().String(), Sum: sum[:], Person: x.ID, Until: after(SessionLife)}
-	s.Sum = append(s.Sum, p.macs.ofSession(&s)...)
-	err = r.change(ctx, store.PersonSubject+x.ID, func(t *store.Tx) (bool, error) {
-		ok, err := t.Accept(x.Open.Sum, s)
-		if err == nil && !ok {
-			err = ErrNoLink
-		}
-		return ok, err
-	})
-	if err != nil {
-		return "", err
-	}
-	return secret.text(), nil
-}
-
 // SetRoles replaces the roles of a person in a project; none takes the person out of it.
 func (r *Roster) SetRoles(ctx context.Context, actor, id, project string, roles []identity.Role) error {
 	mac, err := r.desk.mac(ctx, actor)
@@ -228,46 +210,4 @@ func (r *Roster) SignOut(ctx context.Context, actor, id string) (n int, err erro
 		return there, err
 	})
 	return n, err
-}
-
-// Leave ends the session with a secret, if there is one.
-func (r *Roster) Leave(ctx context.Context, secret string) error {
-	p := r.People()
-	g := p.of(p.Session(secret, time.Now()))
-	if g == nil {
-		return nil
-	}
-	err := r.change(ctx, g.who.Subject, func(t *store.Tx) (bool, error) { return t.EndSession(g.Person, g.ID) })
-	if errors.Is(err, ErrNoPerson) { // it has just ended
-		return nil
-	}
-	return err
-}
-
-// See notes that a session is used today. Only the first call of a day takes time, at most two seconds. If
-// the note can't be made, the day of the session stays as it is.
-func (r *Roster) See(ctx context.Context, who *identity.Principal) {
-	g, today := r.People().of(who), time.Now().UTC().Format(time.DateOnly)
-	if g == nil || g.Seen >= today || !r.note(g.ID, today) {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	_ = r.change(ctx, who.Subject, func(t *store.Tx) (bool, error) { return true, t.SeeSession(g.ID) })
-}
-
-// note reports whether a session wasn't noted yet on a day.
-func (r *Roster) note(id, day string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.noted[id] == day {
-		return false
-	}
-	for old, on := range r.noted {
-		if on != day {
-			delete(r.noted, old)
-		}
-	}
-	r.noted[id] = day
-	return true
 }

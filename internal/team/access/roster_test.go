@@ -36,7 +36,7 @@ func house(t *testing.T, where string) (*Roster, *Desk, *Gate) {
 func TestRoster(t *testing.T) {
 	where := filepath.Join(t.TempDir(), "dragoman.db")
 	r, desk, gate := house(t, where)
-	if _, err := r.Accept(t.Context(), NewSecret().text()); !errors.Is(err, ErrNoLink) {
+	if _, _, err := r.Accept(t.Context(), NewSecret().text(), Arrival{}); !errors.Is(err, ErrNoLink) {
 		t.Errorf("an invitation that was never made: %v", err)
 	}
 	enter := func(name string, roles ...identity.Role) (session, id string) {
@@ -52,7 +52,7 @@ func TestRoster(t *testing.T) {
 		if _, ok := now.Invited(token, p.Open.Until); ok {
 			t.Error("an invitation does not expire")
 		}
-		session, err = r.Accept(t.Context(), token)
+		session, _, err = r.Accept(t.Context(), token, Arrival{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,7 +60,7 @@ func TestRoster(t *testing.T) {
 		if left := time.Until(who.Until); left < SessionLife-time.Minute || left > SessionLife+time.Second || gate.people.Load().Session(session, who.Until) != nil {
 			t.Errorf("a session lasts %s", left)
 		}
-		if _, err := r.Accept(t.Context(), token); !errors.Is(err, ErrNoLink) {
+		if _, _, err := r.Accept(t.Context(), token, Arrival{}); !errors.Is(err, ErrNoLink) {
 			t.Errorf("an invitation opens twice: %v", err)
 		}
 		if gate.people.Load().Session(token, time.Now()) != nil {
@@ -159,7 +159,7 @@ func TestRoster(t *testing.T) {
 	}
 	token, _, err := r.Link(t.Context(), "local", id, "shop")
 	if err == nil {
-		ada, err = r.Accept(t.Context(), token)
+		ada, _, err = r.Accept(t.Context(), token, Arrival{})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -236,7 +236,7 @@ func TestTA08WrittenPeople(t *testing.T) {
 		join := func(name string, role identity.Role) (session string, p store.Person) {
 			token, p, err := r.Invite(t.Context(), "local", name, "shop", []identity.Role{role})
 			if err == nil {
-				session, err = r.Accept(t.Context(), token)
+				session, _, err = r.Accept(t.Context(), token, Arrival{})
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -298,10 +298,10 @@ func TestInvitationOfAMomentAgo(t *testing.T) {
 	if token, _, err = there.Link(t.Context(), "local", ada.ID, "shop"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := here.Accept(t.Context(), token); err != nil {
+	if _, _, err := here.Accept(t.Context(), token, Arrival{}); err != nil {
 		t.Errorf("a link of a moment ago: %v", err)
 	}
-	if _, err := there.Accept(t.Context(), token); !errors.Is(err, ErrNoLink) {
+	if _, _, err := there.Accept(t.Context(), token, Arrival{}); !errors.Is(err, ErrNoLink) {
 		t.Errorf("the link a second time, at the other process: %v", err)
 	}
 	var asks sync.WaitGroup
@@ -334,34 +334,6 @@ func TestPeopleWhoCannotBe(t *testing.T) {
 		if !slices.Equal(got, want) || (err != nil) != (names == "owner" || names == "none") {
 			t.Errorf("%q: %v %v", names, got, err)
 		}
-	}
-}
-
-// TestSee checks that a session that is used is noted once a day.
-func TestSee(t *testing.T) {
-	r, desk, gate := house(t, filepath.Join(t.TempDir(), "dragoman.db"))
-	token, _, err := r.Invite(t.Context(), "local", "ada", "shop", []identity.Role{identity.Viewer})
-	if err != nil {
-		t.Fatal(err)
-	}
-	session, err := r.Accept(t.Context(), token)
-	if err != nil {
-		t.Fatal(err)
-	}
-	who := gate.people.Load().Session(session, time.Now())
-	gate.people.Load().of(who).Seen = "2026-01-01" // as if it had begun then
-	r.See(t.Context(), identity.Local)
-	before := desk.safe.Store().Snapshot()
-	for range 3 {
-		r.See(t.Context(), who)
-	}
-	after := desk.safe.Store().Snapshot()
-	if before == after || gate.people.Load().of(who).Seen != time.Now().UTC().Format(time.DateOnly) {
-		t.Errorf("seen on %s", gate.people.Load().of(who).Seen)
-	}
-	gate.people.Load().of(who).Seen = "2026-01-01"
-	if r.See(t.Context(), who); desk.safe.Store().Snapshot() != after {
-		t.Error("it is noted again on the same day")
 	}
 }
 

@@ -37,6 +37,7 @@ type Invitation struct {
 	Sum     []byte
 	Project string // where the person was invited to
 	Until   time.Time
+	Ends    time.Time // when the session ends that it opens; zero if that is counted from when it's accepted
 
 	Actor string // who has made it; set by the store
 }
@@ -89,9 +90,9 @@ func (t *Tx) Invite(person string, x Invitation) (bool, error) {
 	if is, err := t.isPerson(person); !is || err != nil {
 		return false, err
 	}
-	err := t.t.Exec("INSERT INTO invitations (person, sum, project, until, actor) VALUES (?, ?, ?, ?, ?) "+
-		"ON CONFLICT (person) DO UPDATE SET sum = excluded.sum, project = excluded.project, until = excluded.until, actor = excluded.actor",
-		person, x.Sum, x.Project, textOf(x.Until), t.actor)
+	err := t.t.Exec("INSERT INTO invitations (person, sum, project, until, ends, actor) VALUES (?, ?, ?, ?, ?, ?) "+
+		"ON CONFLICT (person) DO UPDATE SET sum = excluded.sum, project = excluded.project, until = excluded.until, ends = excluded.ends, actor = excluded.actor",
+		person, x.Sum, x.Project, textOf(x.Until), textOf(x.Ends), t.actor)
 	if err != nil {
 		return false, err
 	}
@@ -195,18 +196,21 @@ func readPeople(t *sqldb.Tx, into *Snapshot) error {
 		return err
 	}
 	return t.Each(func(scan func(...any) error) error {
-		var person, until string
+		var person, until, ends string
 		var x Invitation
-		err := scan(&person, &x.Sum, &x.Project, &until, &x.Actor)
+		err := scan(&person, &x.Sum, &x.Project, &until, &ends, &x.Actor)
 		if err == nil {
 			x.Until, err = moment(until)
+		}
+		if err == nil && ends != "" {
+			x.Ends, err = moment(ends)
 		}
 		if p, ok := into.people[person]; ok {
 			p.Open = x
 			into.people[person] = p
 		}
 		return err
-	}, "SELECT person, sum, project, until, actor FROM invitations")
+	}, "SELECT person, sum, project, until, ends, actor FROM invitations")
 }
 
 // rolesText returns roles as the database has them.

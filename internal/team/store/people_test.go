@@ -26,7 +26,7 @@ func peopleOf(s *Snapshot) string {
 		all = append(all, text)
 	}
 	for _, x := range s.Sessions() {
-		all = append(all, x.ID+" of "+x.Person+" "+string(x.Sum))
+		all = append(all, strings.Join(strings.Fields(x.ID+" of "+x.Person+" "+string(x.Sum)+" "+x.Browser+" "+x.Address+" "+x.Way), " "))
 	}
 	for _, x := range s.Keys() {
 		all = append(all, "key "+x.Name)
@@ -58,9 +58,13 @@ func TestPeople(t *testing.T) {
 			}
 		}
 		session := func(who, id string, until time.Time) Session {
-			return Session{ID: id, Sum: []byte("sum" + id), Person: who, Until: until}
+			x := Session{ID: id, Sum: []byte("sum" + id), Person: who, Until: until}
+			if id == "b" {
+				x.Browser, x.Address, x.Way = "Firefox on Linux", "192.0.2.1", "invitation"
+			}
+			return x
 		}
-		const bob, bobs = "Bob default[caller viewer]", "; b of 2 sumb"
+		const bob, bobs = "Bob default[caller viewer]", "; b of 2 sumb Firefox on Linux 192.0.2.1 invitation"
 		for i, c := range []struct {
 			change func(*Tx) error
 			want   string
@@ -87,8 +91,8 @@ func TestPeople(t *testing.T) {
 			{func(t *Tx) error { return no(t.Accept([]byte("new"), session("1", "c", later))) }, "ada shop[admin]; " + bob + bobs + "; a of 1 suma", nil},
 			{invite("1", "3", later), "ada shop[admin] invited to shop by local with 3; " + bob + bobs + "; a of 1 suma", []string{"invited person:1/shop"}},
 			{func(t *Tx) error { return yes(t.Accept([]byte("3"), session("1", "d", later))) }, "ada shop[admin]; " + bob + bobs + "; d of 1 sumd", []string{"began session:1/d", "accepted an invitation person:1"}}, // a has expired
-			{func(t *Tx) error { return t.SeeSession("d") }, "ada shop[admin]; " + bob + bobs + "; d of 1 sumd", []string{}},
-			{func(t *Tx) error { return no(t.EndSession("2", "d")) }, "ada shop[admin]; " + bob + bobs + "; d of 1 sumd", nil},
+			{func(t *Tx) error { return t.SeeSession("d", "::1") }, "ada shop[admin]; " + bob + bobs + "; d of 1 sumd ::1", []string{}},
+			{func(t *Tx) error { return no(t.EndSession("2", "d")) }, "ada shop[admin]; " + bob + bobs + "; d of 1 sumd ::1", nil},
 			{func(t *Tx) error { return yes(t.EndSession("1", "d")) }, "ada shop[admin]; " + bob + bobs, []string{"ended session:1/d"}},
 			{invite("1", "4", later), "ada shop[admin] invited to shop by local with 4; " + bob + bobs, []string{"invited person:1/shop"}},
 			{func(t *Tx) error { _, ok, err := t.EndSessions("1"); return yes(ok, err) }, "ada shop[admin]; " + bob + bobs, []string{"signed out person:1"}},
@@ -127,9 +131,21 @@ func TestPeople(t *testing.T) {
 		if x, ok := other.Snapshot().Person("2"); !ok || x.Name != "Bob" || string(x.Sum) != "2" || string(x.Sums["default"]) != "2" || x.Actor != "local" || time.Since(x.Added) > time.Hour {
 			t.Errorf("Bob is %+v", x)
 		}
-		if x := other.Snapshot().Sessions(); len(x) != 1 || !x[0].Until.Equal(later) || x[0].Seen != time.Now().UTC().Format(time.DateOnly) {
+		if x := other.Snapshot().Sessions(); len(x) != 1 || !x[0].Until.Equal(later) || x[0].Seen.Before(x[0].Began.Truncate(time.Second)) || time.Since(x[0].Seen) > time.Hour {
 			t.Errorf("the sessions are %+v", x)
 		}
+		// A row of before has the day.
+		if err := s.Write(t.Context(), "local", func(t *Tx) error {
+			if err := t.t.Exec("UPDATE sessions SET seen = '2026-01-02'"); err != nil {
+				return err
+			}
+			return t.changed("seen", sessionKind, "b")
+		}); err != nil {
+			t.Error(err)
+		}
+		await(t, other, "the day of Bob's session", func(s *Snapshot) bool {
+			return s.Sessions()[0].Seen.Equal(time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC))
+		})
 		if err := s.Write(t.Context(), "local", func(t *Tx) error { _, _, err := t.EndSessions("2"); return err }); err != nil {
 			t.Error(err)
 		}

@@ -17,9 +17,14 @@ type Session struct {
 	Sum    []byte
 	Person string // the person's id
 	Until  time.Time
+	Way    string // how it began; "" in rows of before that was kept
+
+	// Browser is what the browser calls itself, in our words, and Address from where it was last used. Both are for
+	// people to recognise it by, and prove nothing.
+	Browser, Address string
 
 	Began time.Time // set by the store
-	Seen  string    // the day, in UTC, on which the session was last used, such as 2026-12-01; see Tx.SeeSession
+	Seen  time.Time // when the session was last used, more or less; see Tx.SeeSession
 }
 
 // Sessions returns all sessions, also expired ones, sorted by time.
@@ -43,17 +48,17 @@ func (t *Tx) beginSession(x Session) error {
 	if err := t.t.Exec("DELETE FROM sessions WHERE until <= ?", textOf(time.Now().Truncate(time.Second))); err != nil {
 		return err
 	}
-	err := t.t.Exec("INSERT INTO sessions (id, sum, person, began, until, seen) VALUES (?, ?, ?, ?, ?, ?)",
-		x.ID, x.Sum, x.Person, t.t.Now, textOf(x.Until), t.t.Now[:len(time.DateOnly)])
+	err := t.t.Exec("INSERT INTO sessions (id, sum, person, began, until, seen, browser, address, way) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		x.ID, x.Sum, x.Person, t.t.Now, textOf(x.Until), t.t.Now, x.Browser, x.Address, x.Way)
 	if err != nil {
 		return err
 	}
-	return t.did("began", sessionKind, x.Person+"/"+x.ID, about{became: facts{"until": textOf(x.Until)}})
+	return t.did("began", sessionKind, x.Person+"/"+x.ID, about{became: facts{"until": textOf(x.Until), "browser": x.Browser, "address": x.Address, "by": x.Way}})
 }
 
-// SeeSession notes that a session was used today. This is no act.
-func (t *Tx) SeeSession(id string) error {
-	if err := t.t.Exec("UPDATE sessions SET seen = ? WHERE id = ?", t.t.Now[:len(time.DateOnly)], id); err != nil {
+// SeeSession notes that a session is used now, from an address. This is no act.
+func (t *Tx) SeeSession(id, address string) error {
+	if err := t.t.Exec("UPDATE sessions SET seen = ?, address = ? WHERE id = ?", t.t.Now, address, id); err != nil {
 		return err
 	}
 	return t.changed("seen", sessionKind, id)
@@ -96,15 +101,21 @@ func readSessions(t *sqldb.Tx, into *Snapshot) error {
 	into.sessions = map[string]Session{}
 	return t.Each(func(scan func(...any) error) error {
 		var x Session
-		var began, until string
-		err := scan(&x.ID, &x.Sum, &x.Person, &began, &until, &x.Seen)
+		var began, until, seen string
+		err := scan(&x.ID, &x.Sum, &x.Person, &began, &until, &seen, &x.Browser, &x.Address, &x.Way)
 		if err == nil {
 			x.Began, err = moment(began)
+		}
+		if len(seen) == len(time.DateOnly) {
+			seen += "T00:00:00Z"
+		}
+		if err == nil {
+			x.Seen, err = moment(seen)
 		}
 		if err == nil {
 			x.Until, err = moment(until)
 		}
 		into.sessions[x.ID] = x
 		return err
-	}, "SELECT id, sum, person, began, until, seen FROM sessions")
+	}, "SELECT id, sum, person, began, until, seen, browser, address, way FROM sessions")
 }
