@@ -218,6 +218,10 @@ POST /prompts/{name}/off operator
 GET /pins viewer open
 POST /pins/approve operator
 POST /pins/reject operator
+GET /rules viewer
+PUT /rules operator
+GET /rules/who admin
+GET /rules/for admin
 GET /projects viewer
 GET /projects/{name} operator
 PUT /projects/{name} operator

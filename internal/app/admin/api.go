@@ -106,6 +106,7 @@ type API struct {
 	promptAPI
 	pinAPI
 	projectAPI
+	ruleAPI
 }
 
 // New returns an API. The API reports the time since this call as the uptime of Dragoman.
@@ -146,6 +147,7 @@ func New(o Options) *API {
 	a.grantAPI, a.pinAPI = grantAPI{h, o.Ledger}, pinAPI{h}
 	a.auditAPI = auditAPI{h, o.Trail}
 	a.projectAPI = projectAPI{house: h, door: &a.door, homes: o.Homes, inUse: a.inUse, file: o.Config}
+	a.ruleAPI = ruleAPI{house: h, projects: &a.projectAPI, open: o.Local && !o.Closed}
 	a.door.names = a.projectNames
 	a.serverAPI = serverAPI{project: p, access: o.Access, config: o.Config, report: a.Report, logs: a.Logs}
 	a.drafts.trying, a.drafts.keeping = make(chan struct{}, mostTrials), make(chan struct{}, 1)

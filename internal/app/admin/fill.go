@@ -96,6 +96,13 @@ func (a *statusAPI) Report() *Report {
 	return r
 }
 
+// readStatus answers GET /status.
+func (a *API) readStatus() *Report {
+	r := a.Report()
+	r.RuleWarnings = a.ruleAPI.RuleWarnings()
+	return r
+}
+
 func storeOf(x store.State) *Store {
 	s := &Store{Place: string(x.Place), Database: x.Database}
 	if x.Problem != nil {

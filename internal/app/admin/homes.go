@@ -204,11 +204,16 @@ func (a *projectAPI) counted(x ProjectEntry, of holdings) ProjectEntry {
 
 // stored returns the project of the store that the path of a request names, as the database has it now.
 func (a *projectAPI) stored(r *http.Request) (x store.Project, ok bool, bad *Problem) {
+	return a.named(r.Context(), r.PathValue("name"))
+}
+
+// named does the same for the project with a name.
+func (a *projectAPI) named(ctx context.Context, name string) (x store.Project, ok bool, bad *Problem) {
 	if bad := a.closed(); bad != nil {
 		return x, false, bad
 	}
-	_ = a.safe.Store().Refresh(r.Context())
-	x, ok = a.safe.Store().Snapshot().Project(r.PathValue("name"))
+	_ = a.safe.Store().Refresh(ctx)
+	x, ok = a.safe.Store().Snapshot().Project(name)
 	return x, ok, nil
 }
 
@@ -270,20 +275,38 @@ func (a *projectAPI) setProject(w http.ResponseWriter, r *http.Request) *Problem
 	if bad != nil {
 		return bad
 	}
-	warnings, bad := a.check(name, text)
-	if bad == nil {
-		bad = a.mayWrite(r, name, &x, text)
-	}
+	out, bad := a.keep(r, who, newText{name: name, text: text}, &x)
 	if bad != nil {
 		return bad
+	}
+	w.Header().Set("ETag", out.ETag)
+	writeStatus(w, r, map[bool]int{false: http.StatusCreated, true: http.StatusOK}[there], out)
+	return nil
+}
+
+// newText is what the text of a project shall be.
+type newText struct {
+	name, text string
+	above      int // how many lines above what the sender has written aren't theirs
+}
+
+// keep keeps a text in place of that of x, which has no version if there is no such project.
+func (a *projectAPI) keep(r *http.Request, who string, n newText, x *store.Project) (out KeptProject, bad *Problem) {
+	name, text := n.name, n.text
+	warnings, bad := a.check(n)
+	if bad == nil {
+		bad = a.mayWrite(r, name, x, text)
+	}
+	if bad != nil {
+		return out, bad
 	}
 	version, changes := int64(0), a.changes(name, x.Text, text)
 	sum, err := a.desk.SignProject(r.Context(), who, name, text)
 	if err != nil {
-		return a.problem(err)
+		return out, a.problem(err)
 	}
 	err = a.safe.Store().Write(r.Context(), who, func(t *store.Tx) (err error) {
-		if !there {
+		if x.Version == 0 {
 			version, err = t.AddProject(name, text, sum, changes)
 		} else {
 			version, err = t.ChangeProject(name, text, sum, x.Version, changes)
@@ -291,20 +314,18 @@ func (a *projectAPI) setProject(w http.ResponseWriter, r *http.Request) *Problem
 		return err
 	})
 	if err != nil {
-		return a.problem(err)
+		return out, a.problem(err)
 	}
 	if version == 0 { // somebody was faster
-		x, there, _ := a.stored(r)
-		return outdated(&x, there)
+		x, there, _ := a.named(r.Context(), name)
+		return out, outdated(&x, there)
 	}
 	a.homes.Use(r.Context())
-	out := KeptProject{ProjectEntry: a.entry(&store.Project{Name: name, Version: version, Changed: time.Now(), Actor: who}, a.count()), Warnings: warnings, Note: a.note()}
+	out = KeptProject{ProjectEntry: a.entry(&store.Project{Name: name, Version: version, Changed: time.Now(), Actor: who}, a.count()), Warnings: warnings, Note: a.note()}
 	if x, _ := a.safe.Store().Snapshot().Project(name); x.Version == version {
 		out.ProjectEntry = a.entry(&x, a.count())
 	}
-	w.Header().Set("ETag", tagOf(version))
-	writeStatus(w, r, map[bool]int{false: http.StatusCreated, true: http.StatusOK}[there], out)
-	return nil
+	return out, nil
 }
 
 // removeProject answers DELETE /projects/{name}.
@@ -379,11 +400,14 @@ func (a *projectAPI) settingsOf(name, text string) map[string]string {
 // check returns what isn't right in the text of a project, although it can be used. If it can't, check
 // returns a problem. A secret that nobody has set is no such problem: it can only be set when there is the
 // project.
-func (a *projectAPI) check(name, text string) (warnings []string, bad *Problem) {
-	p, problems := a.homes.Parse(name, text, nil)
+func (a *projectAPI) check(n newText) (warnings []string, bad *Problem) {
+	p, problems := a.homes.Parse(n.name, n.text, nil)
 	warnings = []string{}
 	var wrong []string
 	for _, p := range problems {
+		if p.Line > n.above {
+			p.Line -= n.above
+		}
 		if line := sentence(p.InText(), ""); p.Warning || p.Secret != "" {
 			warnings = append(warnings, line)
 		} else {

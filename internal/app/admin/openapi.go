@@ -146,7 +146,7 @@ func (s *schemas) operation(x *route) object {
 	if len(x.events) > 0 {
 		parameters = append(parameters, object{"name": "Last-Event-ID", "in": "header", "description": "continues after this event", "schema": object{"type": "string"}})
 	}
-	if x.named && x.method != http.MethodGet {
+	if x.named && x.method != http.MethodGet || x.matches {
 		parameters = append(parameters, object{"name": "If-Match", "in": "header", "description": "the ETag of the text that this request changes; * means whatever it is", "schema": object{"type": "string"}})
 	}
 	if len(parameters) > 0 {

@@ -116,7 +116,8 @@ func TestDocument(t *testing.T) {
 		if x.method != http.MethodGet || len(x.events) > 0 {
 			continue
 		}
-		a := r.do(x.method, path, "")
+		query := map[string]string{"/rules/who": "?item=old/greet", "/rules/for": "?name=ci"}[x.path]
+		a := r.do(x.method, path+query, "")
 		if a.status != http.StatusOK {
 			t.Errorf("GET %s: %d %s", path, a.status, a.body)
 			continue

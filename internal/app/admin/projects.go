@@ -53,6 +53,7 @@ func (a *API) in(r *http.Request) (*API, *Problem) {
 		Log: a.opts.Log, Version: a.opts.Version, Local: a.opts.Local, PublicURL: a.opts.PublicURL, Access: a.opts.Access,
 		ConsoleOff: a.opts.ConsoleOff, Env: a.opts.Env, Desk: a.opts.Desk, Roster: a.opts.Roster, Safe: a.opts.Safe, Trail: a.opts.Trail,
 	})
+	x.ruleAPI.projects, x.ruleAPI.open = a.ruleAPI.projects, a.ruleAPI.open
 	if o.all == nil {
 		o.all, o.closing = make(map[string]*API), make(chan struct{})
 	}

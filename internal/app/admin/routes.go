@@ -21,6 +21,7 @@ type route struct {
 	query    []parameter
 	named    bool   // the element name of the path is the project; process is set too
 	house    bool   // the route is about the keys, people, secrets or prompts of a project, and an admin of default may use it in each
+	matches  bool   // the route needs a version in If-Match
 	anywhere bool   // the route is about all projects, and a role in one of them suffices; process is set too
 	process  bool   // the route is about the process or its configuration file, and not about a project
 	body     any    // a value that has the type of the JSON body; nil if the request has no body
@@ -71,7 +72,7 @@ func routes() []route {
 		},
 		{
 			method: http.MethodGet, path: "/status", open: true, least: identity.Viewer, name: "status",
-			summary: "What `dragoman status` shows", answer: Report{}, read: func(a *API, _ *http.Request) (any, *Problem) { return a.Report(), nil },
+			summary: "What `dragoman status` shows", answer: Report{}, read: func(a *API, _ *http.Request) (any, *Problem) { return a.readStatus(), nil },
 		},
 		{
 			method: http.MethodGet, path: "/logs", open: true, least: identity.Viewer, name: "logs",
@@ -100,7 +101,7 @@ func routes() []route {
 			summary: "A new link that opens the console once", answer: ConsoleLink{}, problems: []int{409}, serve: (*API).serveConsoleLink,
 		},
 	}
-	return slices.Concat(all, storyRoutes, serverRoutes, []route{settingsRoute, reloadRoute}, runRoutes, examRoutes, draftRoutes, keyRoutes, peopleRoutes, grantRoutes, auditRoutes, secretRoutes, promptRoutes, pinRoutes, projectRoutes)
+	return slices.Concat(all, storyRoutes, serverRoutes, []route{settingsRoute, reloadRoute}, runRoutes, examRoutes, draftRoutes, keyRoutes, peopleRoutes, grantRoutes, auditRoutes, secretRoutes, promptRoutes, pinRoutes, ruleRoutes, projectRoutes)
 }
 
 var callParameters = []parameter{

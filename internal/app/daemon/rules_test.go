@@ -68,17 +68,17 @@ func testRunningSessions(t *testing.T, onPipe mcp.Revision) {
 		t.Fatal(all, err)
 	}
 	s.key = all[0]
+	if a := s.api(http.MethodPut, "/projects/shop", rules(false, orOperators)+"\n"+servers); a.status > 201 {
+		t.Fatal(a.status, a.body)
+	}
 	project := func(denied bool) {
 		t.Helper()
-		match := []string{}
-		if a := s.api(http.MethodGet, "/projects/shop", ""); a.status == 200 {
-			match = []string{"If-Match", a.header.Get("ETag")}
-		}
-		if a := s.api(http.MethodPut, "/projects/shop", rules(denied, orOperators)+"\n"+servers, match...); a.status > 201 {
+		list := strings.TrimPrefix(rules(denied, orOperators), "policy: ")
+		read := s.api(http.MethodGet, "/rules?project=shop", "")
+		if a := s.api(http.MethodPut, "/rules?project=shop", list, "If-Match", read.header.Get("ETag")); a.status != 200 {
 			t.Fatal(a.status, a.body)
 		}
 	}
-	project(false)
 	desk := deskAt(t, database)
 	roster := rosterAt(t, desk)
 	keyOf := map[string][]string{}

@@ -37,10 +37,11 @@ func (s confirm) Before(_ context.Context, c *policy.Call) policy.Verdict {
 	case c.Resumed:
 		return policy.Verdict{}
 	}
-	do, by := s.rules.filterFor(s.rules, s.rules.caller(c.Who)).say(kind, c.Server, name)
-	if do != policy.Confirm {
+	said := s.rules.filterFor(s.rules, s.rules.caller(c.Who)).say(kind, c.Server, name)
+	if said.Do != policy.Confirm {
 		return policy.Verdict{}
 	}
+	by := said.Match
 	unasked := notConfirmed(c, mcp.FromGateway, "cannot_ask",
 		"%s was not sent: the rule for %s wants a person to confirm it, and this client can't ask one; use a client with elicitation, or change the rule to do: allow", described(kind, c), quoted(by))
 	unasked.Data = []byte(`{"requiredCapabilities":{"elicitation":{"form":{}}}}`)

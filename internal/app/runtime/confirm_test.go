@@ -303,7 +303,7 @@ func TestConfirmAsks(t *testing.T) {
 			t.Errorf("%s %s: %q, want %q", c.method, c.name, got, c.want)
 		}
 	}
-	if do, _ := newRuling(r, policy.Caller{}).say(catalog.KindTool, "git", "drop"); do != policy.Deny {
+	if newRuling(r, policy.Caller{}).say(catalog.KindTool, "git", "drop").Do != policy.Deny {
 		t.Error("of two lists, the one that denies must win")
 	}
 }

@@ -79,7 +79,7 @@ func Connect(ctx context.Context, o ConnectOptions) (*Session, error) {
 	s.facts = &mcp.ClientInfo{Revision: mcp.LatestLegacy, Info: info(o.Version), Conversation: 1}
 	s.facts.Capabilities = capabilities(o)
 	if o.Rules != nil {
-		o.Gate.Policy = append(policy.Chain{confirm{rulesOf(o.Rules, localUser)}}, o.Gate.Policy...)
+		o.Gate.Policy = append(policy.Chain{confirm{rulesOf(event.DefaultProject, o.Rules, localUser)}}, o.Gate.Policy...)
 	}
 	s.host = o.Gate.Single(&bridge.Bridge{OneClient: true}, ForGateway(s.upstream), &gateway.ListenQuota{}, o.Server)
 	if _, err := s.host.Hello(ctx, s.facts); err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/relay/catalog"
+	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 	"github.com/dragoman-mcp/dragoman/internal/relay/policy"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
@@ -31,7 +32,7 @@ type rules struct {
 
 // newRules returns the rules of a configuration of the project.
 func (p *Project) newRules(s *config.Snapshot) *rules {
-	r := rulesOf(s, func(who *identity.Principal) policy.Caller {
+	r := rulesOf(p.name, s, func(who *identity.Principal) policy.Caller {
 		if f := p.runtime.opts.Caller; f != nil {
 			return f(who, p.name)
 		}
@@ -41,9 +42,10 @@ func (p *Project) newRules(s *config.Snapshot) *rules {
 	return r
 }
 
-func rulesOf(s *config.Snapshot, caller func(*identity.Principal) policy.Caller) *rules {
+// rulesOf returns the rules of a configuration of the project with a name.
+func rulesOf(project string, s *config.Snapshot, caller func(*identity.Principal) policy.Caller) *rules {
 	r := &rules{of: make(map[string][]policy.Rules), as: make(map[string]policy.Rules), caller: caller}
-	own, as := s.Policy.Concern(policy.ProjectPrompts)
+	own, as := s.Policy.Concern(policy.ProjectPrompts, project)
 	if own != nil {
 		r.of[policy.ProjectPrompts] = []policy.Rules{own}
 	}
@@ -52,12 +54,12 @@ func rulesOf(s *config.Snapshot, caller func(*identity.Principal) policy.Caller)
 	}
 	for i := range s.Servers {
 		x := &s.Servers[i]
-		lists := []policy.Rules{s.Policy}
+		lists, of := []policy.Rules{s.Policy}, []string{project, event.DefaultProject}
 		if x.Shared {
 			lists = append(lists, s.House)
 		}
-		for _, list := range lists {
-			decide, as := list.Concern(x.Name)
+		for i, list := range lists {
+			decide, as := list.Concern(x.Name, of[i])
 			if decide != nil {
 				r.of[x.Name] = append(r.of[x.Name], decide)
 			}
@@ -174,32 +176,30 @@ func newRuling(r *rules, who policy.Caller) *ruling {
 
 // Shows implements catalog.Filter.
 func (r *ruling) Shows(kind catalog.Kind, server, name string) bool {
-	do, _ := r.say(kind, server, name)
-	return do != policy.Deny
+	return r.say(kind, server, name).Do != policy.Deny
 }
 
-// say returns what the rules say of the use of an item, and the pattern of the rule that says so. Where several lists
-// of rules count, the strictest rule does.
-func (r *ruling) say(kind catalog.Kind, server, name string) (do policy.Do, by string) {
+// say returns what the rules say of the use of an item. Where several lists of rules count, the strictest rule does.
+func (r *ruling) say(kind catalog.Kind, server, name string) (said policy.Said) {
 	item := itemName(kind, name)
 	if item == "" && kind != catalog.KindServer {
-		return policy.Deny, ""
+		return policy.Said{Do: policy.Deny}
 	}
 	for _, list := range r.of[server] {
 		if kind == catalog.KindServer {
 			if !list.AllowServer(policy.Caller{}, server) {
-				return policy.Deny, ""
+				return policy.Said{Do: policy.Deny}
 			}
 			continue
 		}
-		switch x, rule := list.Say(policy.Caller{}, server, item); x {
-		case policy.Deny:
-			return x, rule
-		case policy.Confirm:
-			do, by = x, rule
+		switch x := list.Say(policy.Caller{}, server, item); {
+		case x.Do == policy.Deny:
+			return x
+		case x.Do == policy.Confirm, said.Rule == nil:
+			said = x
 		}
 	}
-	return do, by
+	return said
 }
 
 // itemName returns how rules write an item, or "" if it is none.

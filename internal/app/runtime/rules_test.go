@@ -661,7 +661,7 @@ func TestRenamesOfTwoLists(t *testing.T) {
 		return policy.Rules{{Match: []string{"files/" + tool}, As: &policy.As{Name: "access"}}}
 	}
 	s := &config.Snapshot{Servers: []config.Server{{Name: "files", Shared: true}}, Policy: as("read"), House: as("delete")}
-	names := rulesOf(s, nil).renames()
+	names := rulesOf("shop", s, nil).renames()
 	for tool, want := range map[string]string{"read": "access", "delete": "delete"} {
 		shown, _ := names.Shown(catalog.KindTool, "files", tool)
 		if own, ok := names.Own(catalog.KindTool, "files", shown); shown != want || own != tool || !ok {

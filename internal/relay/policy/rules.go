@@ -26,6 +26,9 @@ type Rule struct {
 	// As, if set, says how clients see the items. Such a rule is for everybody and decides nothing else, so Do doesn't
 	// count.
 	As *As
+	// Of is the project whose list has the rule, and Number its place there, from 1. [Rules.Concern] sets them.
+	Of     string
+	Number int
 }
 
 // As says how clients see an item. What is "" or nil stays as the server has it.
@@ -110,20 +113,26 @@ func Item(item string) (kind, name string) {
 
 // Allow reports whether who may use an item of a server. It takes no lock and doesn't block.
 func (r Rules) Allow(who Caller, server, item string) bool {
-	do, _ := r.Say(who, server, item)
-	return do != Deny
+	return r.Say(who, server, item).Do != Deny
 }
 
-// Say returns what becomes of the use of an item of a server by who, and the pattern of the rule that says so,
-// which is what people know the rule by. It is "" if no rule does. It takes no lock and doesn't block.
-func (r Rules) Say(who Caller, server, item string) (do Do, by string) {
+// Said is what rules say of the use of an item, and which rule says so.
+type Said struct {
+	Do   Do
+	Rule *Rule // nil if no rule matches
+	// Match is the pattern of it that matches, which is what people know the rule by.
+	Match string
+}
+
+// Say returns what becomes of the use of an item of a server by who. It takes no lock and doesn't block.
+func (r Rules) Say(who Caller, server, item string) Said {
 	name := server + "/" + item
 	for i := range r {
 		if by := r[i].matches(name); by != "" && r[i].As == nil && r[i].isFor(who) {
-			return r[i].Do, by
+			return Said{r[i].Do, &r[i], by}
 		}
 	}
-	return Allow, ""
+	return Said{}
 }
 
 // AllowServer reports whether who may know of a server, because there may be an item of it that who may
@@ -142,15 +151,18 @@ func (r Rules) AllowServer(who Caller, server string) bool {
 	return true
 }
 
-// Concern returns the rules that may decide about a server's items, and those that say how clients see them.
-func (r Rules) Concern(server string) (decide, as Rules) {
+// Concern returns the rules that may decide about a server's items, and those that say how clients see them. The list is
+// that of the project of.
+func (r Rules) Concern(server, of string) (decide, as Rules) {
 	for i := range r {
+		x := r[i]
+		x.Of, x.Number = of, i+1
 		switch {
-		case !r[i].MayMatch(server):
-		case r[i].As != nil:
-			as = append(as, r[i])
+		case !x.MayMatch(server):
+		case x.As != nil:
+			as = append(as, x)
 		default:
-			decide = append(decide, r[i])
+			decide = append(decide, x)
 		}
 	}
 	return decide, as
@@ -198,9 +210,26 @@ func isOneOf(names []string, name string) bool {
 }
 
 // MayName reports whether a pattern may match an item of a server.
-func MayName(p, server string) bool {
+func MayName(p, server string) bool { return mayBegin(p, server+"/") }
+
+// MayNameResource reports whether a pattern may match a resource of a server.
+func MayNameResource(p, server string) bool { return mayBegin(p, server+"/"+Resource("")) }
+
+// MayBe reports whether a pattern may match a prompt of a server, or else a tool. A tool's name can begin with anything but
+// the prefixes of the other kinds, see [Tool].
+func MayBe(p, server string, prompt bool) bool {
+	if prompt {
+		return mayBegin(p, server+"/"+Prompt(""))
+	}
+	item, exact := strings.CutPrefix(p, server+"/")
+	return !exact || !strings.HasPrefix(item, Prompt("")) && !strings.HasPrefix(item, Resource(""))
+}
+
+// mayBegin reports whether a pattern may match a text with a beginning: a part of the pattern matches that.
+func mayBegin(p, begin string) bool {
+	last := begin[len(begin)-1]
 	for i := range len(p) {
-		if p[i] == '/' && pattern.Glob(p[:i], server) || p[i] == '*' && pattern.Glob(p[:i+1], server+"/") {
+		if (p[i] == '*' || p[i] == last) && pattern.Glob(p[:i+1], begin) {
 			return true
 		}
 	}

@@ -62,6 +62,6 @@ func TestRules(t *testing.T) {
 }
 
 func concern(r Rules) Rules {
-	decide, _ := r.Concern("git")
+	decide, _ := r.Concern("git", "")
 	return decide
 }

@@ -32,7 +32,7 @@ func EntryText(name string, b []byte, path []string) (string, error) {
 	if first = strings.TrimSpace(first); first == "" || first[0] == '#' {
 		return dedent(rest), nil
 	}
-	if first[0] != '{' {
+	if first[0] != '{' && first[0] != '[' {
 		return "", fmt.Errorf("%s %w", quoted(path), errNotBlock)
 	}
 	return strings.TrimRight(first+"\n"+dedent(rest), "\r\n") + "\n", nil
@@ -73,7 +73,7 @@ func SetEntryText(name string, b []byte, path []string, text string) (out []byte
 	lines := strings.Split(dedent(text), "\n")
 	var into strings.Builder
 	switch {
-	case lines[0][0] == '{':
+	case lines[0][0] == '{', lines[0][0] == '[':
 		into.WriteString(" " + lines[0] + line)
 		lines = lines[1:]
 	case first != "":
@@ -137,13 +137,13 @@ func findJSON(name string, b []byte, path []string) (at hujson.Value, found bool
 	return root, false, nil
 }
 
-// setJSONText sets the value at path of a file in JSON to the text of an object.
+// setJSONText sets the value at path of a file in JSON to the text of an object or an array.
 func setJSONText(name string, b []byte, path []string, text string) ([]byte, error) {
 	if _, err := parseJSON("the text", []byte(text)); err != nil {
 		return nil, err
 	}
-	if text[0] != '{' || text[len(text)-1] != '}' {
-		return nil, errors.New("the text must be an object in braces")
+	if !slices.Contains([]string{"{}", "[]"}, text[:1]+text[len(text)-1:]) {
+		return nil, errors.New("the text must be an object in braces, or an array")
 	}
 	out, err := setJSON(name, b, path, &Value{Kind: Number, Text: text})
 	if err != nil {

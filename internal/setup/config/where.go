@@ -2,6 +2,7 @@ package config
 
 import (
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/setup/clientfile"
@@ -91,7 +92,7 @@ func cutKey(line string) (key, value string, ok bool) {
 	return key, strings.TrimSpace(value), ok
 }
 
-// Where returns the line of each key in the configuration file, by path. It returns nil if the file
+// Where returns the line of each key, and of each item of a list, in the configuration file, by path. It returns nil if the file
 // cannot be read, or if the settings in the file have changed since the file was loaded.
 func (s *Snapshot) Where() map[string]int {
 	b, _, err := read(s.File, clientfile.MaxFile+1)
@@ -115,6 +116,11 @@ func (s *Snapshot) Where() map[string]int {
 			p := strings.TrimPrefix(path+"."+m.key, ".")
 			out[p] = m.line
 			walk(m.value, p)
+		}
+		for i, item := range n.items {
+			p := path + "[" + strconv.Itoa(i) + "]"
+			out[p] = item.line
+			walk(item, p)
 		}
 	}
 	walk(root, "")

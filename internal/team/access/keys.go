@@ -113,6 +113,14 @@ func (k *Keys) Of(who *identity.Principal) *Key {
 	return &x.Key
 }
 
+// Principal returns who comes with the key that has an id, or nil if there is no such key.
+func (k *Keys) Principal(id string) *identity.Principal {
+	if x, ok := ParseID(id); ok && k.byID[x] != nil {
+		return &k.byID[x].who
+	}
+	return nil
+}
+
 // InForce returns the seats of the keys that have not expired, and when the first of them will, which is
 // zero if none will.
 func (k *Keys) InForce(now time.Time) (seats map[string]bool, next time.Time) {

@@ -7,6 +7,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/base/pattern"
 	"github.com/dragoman-mcp/dragoman/internal/relay/catalog"
 	"github.com/dragoman-mcp/dragoman/internal/relay/policy"
+	"github.com/dragoman-mcp/dragoman/internal/team/store"
 )
 
 // Reach says what who may use in a project; see runtime.Options.Reach. The local user may use everything:
@@ -81,4 +82,9 @@ func (g *Gate) Caller(who *identity.Principal, project string) policy.Caller {
 	}
 	c.Person = people.Name(who.Subject)
 	return c
+}
+
+// Caller says how the rules of a project know a person who has no key at hand.
+func (p *People) Caller(x *store.Person, project string) policy.Caller {
+	return policy.Caller{Person: x.Name, Roles: x.Roles[project]}
 }

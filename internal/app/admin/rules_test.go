@@ -1,0 +1,110 @@
+package admin
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/dragoman-mcp/dragoman/internal/relay/policy"
+	"github.com/dragoman-mcp/dragoman/internal/setup/config"
+)
+
+// TestSetRules replaces the rules of a project of the store, and sends what can't be: that has a sentence and a next
+// step, and changes nothing. The rest of the project's text stays, and each change is an act.
+func TestSetRules(t *testing.T) {
+	t.Parallel()
+	r := serving(t)
+	const rest = "# Ours.\ntitle: Shop # a shop\nmcpServers:\n  git: {url: \"http://127.0.0.1:1/mcp\"}\n"
+	r.put("shop", rest+"policy:\n  # At first.\n  - {match: \"git/push\", do: deny}\nexpose: {tools: {deny: [x]}} # hidden\n")
+	r.put("mall", rest)
+	text := func(project string) string { return r.do(http.MethodGet, "/api/v1/projects/"+project, "").body }
+	tag := func() string { return r.do(http.MethodGet, "/api/v1/rules?project=shop", "").header.Get("ETag") }
+	const own = "\n# Those who may.\n- match: git/push\n  do: confirm\n"
+	stays := rest + "policy:\n  # Those who may.\n  - match: git/push\n    do: confirm\nexpose: {tools: {deny: [x]}} # hidden\n"
+	for _, c := range []struct {
+		name, body, query, match string
+		status                   int
+		want, text               string // a part of the answer, and the text afterwards; "" if it's as before
+	}{
+		{"no version", own, "", "-", 428, "Send the ETag", ""},
+		{"another version", own, "", `"7"`, 412, "Nothing was changed.", ""},
+		{"no list", "match: git/push", "", "", 422, "Line 1: policy: must be a list", ""},
+		{"no YAML", "- {", "", "", 422, "not YAML", ""},
+		{"never", own + "- {match: \"git/push\", do: deny}\n", "", "", 422, "Line 5: policy[1]: can never decide anything, because policy[0] comes first and is for everybody; move it up, or remove it.", ""},
+		{"only a check of it", "- {match: git, do: deny}", "&check=true", "", 422, `Line 1: policy[0].match: \"git\" can never match`, ""},
+		{"a collision", "- {match: git/a, as: {name: x}}\n- {match: git/b, as: {name: x}}", "", "", 422, `Line 2: policy[1]: gives the name \"x\" to a second tool of the server, after git/a; choose another name.`, ""},
+		{"a check", own, "&check=true", "", 200, `"written": false`, ""},
+		{"a warning", "- {match: gitt/push, do: deny}", "&check=true", "", 200, `did you mean git/…?`, ""},
+		{"a change", own, "", "", 200, `"written": true`, stays},
+		{"JSON", `[{"match": "git/*", "do": "deny"}]`, "", "", 200, `"match": [`, strings.Replace(stays, "policy:\n  # Those who may.\n  - match: git/push\n    do: confirm\n", "policy: [{\"match\": \"git/*\", \"do\": \"deny\"}]\n", 1)},
+		{"nothing", "", "", "", 200, `"rules": []`, rest + "expose: {tools: {deny: [x]}} # hidden\n"},
+		{"something again", own, "", "", 200, `"number": 1`, rest + "expose: {tools: {deny: [x]}} # hidden\npolicy:\n  # Those who may.\n  - match: git/push\n    do: confirm\n"},
+	} {
+		before, header := text("shop"), []string{"Content-Type", yamlType, "If-Match", c.match}
+		if c.match == "" {
+			header[3] = tag()
+		} else if c.match == "-" {
+			header = header[:2]
+		}
+		a := r.do(http.MethodPut, "/api/v1/rules?project=shop"+c.query, c.body, header...)
+		if a.status != c.status || !strings.Contains(a.body, c.want) {
+			t.Errorf("%s: %d %s", c.name, a.status, a.body)
+		}
+		if want := c.text; want == "" && text("shop") != before || want != "" && (text("shop") != want || a.header.Get("ETag") != tag()) {
+			t.Errorf("%s: the text is\n%s", c.name, text("shop"))
+		}
+	}
+	if text("mall") != rest {
+		t.Error("another project has changed")
+	}
+	for _, project := range []string{"", "?project=default"} {
+		if a := r.do(http.MethodPut, "/api/v1/rules"+project, own, "Content-Type", yamlType, "If-Match", "*"); a.status != 409 || !strings.Contains(a.body, "edit it there") {
+			t.Errorf("in the file: %d %s", a.status, a.body)
+		}
+	}
+	var found AuditEntries
+	r.tell("GET", "/audit?what=shop&who=local", "", 200, &found)
+	var acts []string
+	for _, x := range found.Entries {
+		acts = append(acts, fmt.Sprintf("%s %s %s: %s -> %s", x.Via, x.What, x.Object, x.Was, x.Became))
+	}
+	if all := strings.Join(acts, "\n"); strings.Count(all, "api changed project:shop") != 4 || !strings.Contains(all, "confirm") {
+		t.Error(all)
+	}
+}
+
+// TestRulesOfTwoProjects reads the rules of default and of a project that uses one of its servers: each has its place, and
+// of default only those that count.
+func TestRulesOfTwoProjects(t *testing.T) {
+	t.Parallel()
+	c := *config.Default()
+	c.Servers = []config.Server{demoServer(t, "old", "legacy"), demoServer(t, "new", "modern")}
+	c.Policy = policy.Rules{{Match: []string{"new/*"}, Keys: []string{"ci"}, Do: policy.Deny}, {Match: []string{"*/echo"}, Do: policy.Confirm}, {Match: []string{"old/add"}, As: &policy.As{Name: "plus", Hints: []policy.Hint{{Name: "readOnlyHint", Is: true}}}}}
+	r := servingSnapshot(t, &c)
+	if a := r.put("shop", "use: [old]\npolicy: [{match: old/add, who: {roles: [operator]}, do: allow}]\n"); a.status != 201 {
+		t.Fatal(a.body)
+	}
+	for project, want := range map[string]string{
+		"default": "default 1 dragoman.policy[0] [new/*] ci deny; default 2 dragoman.policy[1] [*/echo]  confirm; default 3 dragoman.policy[2] [old/add]  plus map[readOnlyHint:true]; ",
+		"shop":    "shop 1 policy[0] [old/add] operator allow; default 2 dragoman.policy[1] [*/echo]  confirm; default 3 dragoman.policy[2] [old/add]  plus map[readOnlyHint:true]; ",
+	} {
+		var all Rules
+		r.tell("GET", "/rules?project="+project, "", 200, &all)
+		got := ""
+		for _, x := range all.Rules {
+			who := ""
+			if x.Who != nil {
+				who = strings.Join(append(x.Who.Keys, x.Who.Roles...), " ")
+			}
+			got += fmt.Sprint(x.Project, " ", x.Number, " ", x.Path, " ", x.Match, " ", who, " ", x.Do)
+			if x.As != nil {
+				got += fmt.Sprint(x.As.Name, " ", x.As.Annotations)
+			}
+			got += "; "
+		}
+		if got != want {
+			t.Errorf("%s: %s", project, got)
+		}
+	}
+}
