@@ -39,13 +39,15 @@ type weights struct {
 	lengths [fields]float64
 	k1      float64
 	synonym float64
+	rare    float64 // a power below 1 takes weight from rare words, which in a sentence often mean nothing
 }
 
 var standard = weights{
 	field:   [fields]float64{2, 1.2, 1, 0.4, 0.5, 0.2},
 	lengths: [fields]float64{0.3, 0.6, 0.6, 0.6, 0.6, 0.6},
 	k1:      1.2,
-	synonym: 0.3,
+	synonym: 0.5,
+	rare:    0.6,
 }
 
 // Search returns the n tools that fit the query best, of those that may allows; a nil may allows all. Tools
@@ -224,7 +226,7 @@ func (s *search) term(t weighted) {
 		}
 	}
 	df := float64(len(s.had))
-	rare := math.Log(1 + (s.count-df+0.5)/(df+0.5))
+	rare := math.Pow(math.Log(1+(s.count-df+0.5)/(df+0.5)), s.w.rare)
 	for _, h := range s.had {
 		if s.best[h.tool] == 0 {
 			s.met = append(s.met, h.tool)

@@ -50,7 +50,7 @@ func TestSearch(t *testing.T) {
 		"remove the document":                   "files__delete_file",
 		"what's in this folder?":                "files__listDirectory",
 		"latin1":                                "files__read_file",
-		"assign it to somebody":                 "",
+		"assign it to somebody":                 "tracker__create_issue",
 		"assignee":                              "tracker__create_issue",
 		"file a new ticket":                     "tracker__create_issue",
 		"请翻译这段文字":                               "tracker__翻译",
