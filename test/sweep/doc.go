@@ -10,4 +10,8 @@
 //
 // `make sweep` runs both parts. They take about 20 minutes on two cores, which is why only the
 // nightly run has them.
+//
+// `make search-recall` does something else with 25 of the servers: it lists their tools without a network,
+// and measures how many of the queries in queries.txt the ranking of search mode answers with a tool that
+// fits (docs/adr/0050-search-mode.md).
 package main
