@@ -459,7 +459,36 @@ func limitSettings() map[string]setting {
 			s.Errorf("took %v", took)
 		}
 	}
+	traffic := func(limit, text string, refused bool) setting {
+		return setting{ours: `limits: {traffic: [` + limit + `]}`, effect: func(s *stage) {
+			s.wants(s.call("echo", long(2000)), `"content"`)
+			if got := s.call("echo", "{}"); strings.Contains(got, `"cause":"limit"`) != refused || !strings.Contains(got, text) {
+				s.Errorf("%s: %s", limit, got)
+			}
+		}}
+	}
+	const rest = `, {per: key, callsPerSecond: 5000}`
 	return map[string]setting{
+		"dragoman.limits.traffic.per":            traffic(`{per: project, callsPerSecond: 0.01}`, `the project \"default\" gets at most 0.01 calls`, true),
+		"dragoman.limits.traffic.who.keys":       traffic(`{per: key, who: {keys: ["*"]}, callsPerSecond: 0.01}`+rest, `"content"`, false),
+		"dragoman.limits.traffic.who.people":     traffic(`{per: key, who: {people: ["*"]}, callsPerSecond: 0.01}`+rest, `"content"`, false),
+		"dragoman.limits.traffic.who.roles":      traffic(`{per: key, who: {roles: [admin]}, callsPerSecond: 0.01}`+rest, "whoever has no key", true),
+		"dragoman.limits.traffic.servers":        traffic(`{per: server, servers: a, callsPerSecond: 0.01}`, `the server \"a\"`, true),
+		"dragoman.limits.traffic.callsPerSecond": traffic(`{per: key, callsPerSecond: 0.02}`, "0.02 calls per second, and 1 at once", true),
+		"dragoman.limits.traffic.burst":          traffic(`{per: key, callsPerSecond: 0.01, burst: 7}`, `"content"`, false),
+		"dragoman.limits.traffic.bytesPerMinute": traffic(`{per: key, bytesPerMinute: 1KiB}`, "1024 bytes per minute", true),
+		"dragoman.limits.traffic.callsInFlight": {
+			ours: `limits: {traffic: [{per: key, callsInFlight: 1}], call: 2s}`,
+			effect: func(s *stage) {
+				var both sync.WaitGroup
+				var answers [2]string
+				for i := range answers {
+					both.Go(func() { answers[i] = s.call("hang", "{}") })
+				}
+				both.Wait()
+				s.wants(answers[0]+answers[1], "gets at most 1 call in flight", `"cause":"timeout"`)
+			},
+		},
 		"dragoman.limits.manifestClient": {
 			ours: `limits: {manifestClient: 1s}`, env: `PEER_MUTE: "1"`, own: `startTimeout: 1m`,
 			effect: func(s *stage) {

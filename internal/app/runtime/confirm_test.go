@@ -264,7 +264,7 @@ func TestConfirmAsks(t *testing.T) {
 		House:   policy.Rules{{Match: []string{"git/push", "git/resource:x:*"}, Do: policy.Confirm}, {Match: []string{"git/drop"}, Do: policy.Deny}},
 		Policy:  policy.Rules{{Match: []string{"git/log", "git/drop"}, Do: policy.Confirm}, {Match: []string{"git/resource:x:1"}}},
 	})
-	step := r.chain(nil)[1]
+	step := r.chain(nil)[2]
 	for _, c := range []struct {
 		method, name string
 		answer       string

@@ -11,9 +11,8 @@ import (
 // run`, or in a session that a command or a trial opens. The zero Gate is open.
 type Gate struct {
 	// Policy decides which calls are allowed. The chain is still empty, so it allows every call. A project
-	// puts authorise and confirm before it, which have the rules of its configuration; see rules.chain. A
-	// future step, limit, must come between the two. What they let pass may then need somebody to sign in;
-	// see gateway.SignIn.
+	// puts authorise, limit and confirm before it, which have the rules and limits of its configuration; see
+	// rules.chain. What they let pass may then need somebody to sign in; see gateway.SignIn.
 	Policy policy.Chain
 	// Audit hears of every request, also of those that Policy refuses. Nil means no auditor.
 	Audit policy.Auditor

@@ -49,6 +49,7 @@ type Project struct {
 	signers   signers
 	signIn    *gateway.SignIn // nil if nobody can sign in
 	newcomers newcomers
+	limits    limiter
 	rules     atomic.Pointer[downstream.Rules] // of the current configuration, like maxBody
 	maxBody   atomic.Int64
 	texts     instructions
@@ -104,6 +105,7 @@ func (r *Runtime) newProject(name string, s *config.Snapshot) *Project {
 		Starts: upstream.NewStarts(1), Own: o.Own,
 	}
 	p.newcomers.log = p.log
+	p.limits.table, p.limits.project, p.limits.caller = &r.traffic, name, p.caller
 	if o.Credentials != nil {
 		p.hooks.Credentials = func(c config.Server) upstream.Credentials { return o.Credentials(name, c) }
 	}
@@ -135,6 +137,7 @@ func inFlightOf(s *config.Snapshot) int64 { return InFlight(s.Limits.InFlight, s
 // session.
 func (p *Project) limit(s *config.Snapshot) {
 	p.newcomers.setRate(s.Limits.InitializePerSecond)
+	p.limits.now.Store(trafficOf(s))
 	p.maxBody.Store(int64(s.Limits.Body))
 	p.rules.Store(&downstream.Rules{Revisions: s.Revisions.Accept, Strict: s.Revisions.Refuse, ManifestClient: s.Limits.ManifestClient})
 	p.hooks.Starts.SetLimit(startsOf(s))

@@ -26,20 +26,27 @@ type rules struct {
 	// first.
 	as     map[string]policy.Rules
 	caller func(*identity.Principal) policy.Caller
+	limits *limiter // of the project; nil if it has none
 	filters
 	round int // see Project.round
 }
 
 // newRules returns the rules of a configuration of the project.
 func (p *Project) newRules(s *config.Snapshot) *rules {
-	r := rulesOf(p.name, s, func(who *identity.Principal) policy.Caller {
-		if f := p.runtime.opts.Caller; f != nil {
-			return f(who, p.name)
-		}
-		return policy.Caller{}
-	})
+	r := rulesOf(p.name, s, p.caller)
 	r.round = p.round
+	if p.limits.now.Load() != nil {
+		r.limits = &p.limits
+	}
 	return r
+}
+
+// caller returns how the rules of the project know who.
+func (p *Project) caller(who *identity.Principal) policy.Caller {
+	if f := p.runtime.opts.Caller; f != nil {
+		return f(who, p.name)
+	}
+	return policy.Caller{}
 }
 
 // rulesOf returns the rules of a configuration of the project with a name.
@@ -71,9 +78,9 @@ func rulesOf(project string, s *config.Snapshot, caller func(*identity.Principal
 	return r
 }
 
-// same reports whether q decides like r. r may be nil.
+// same reports whether q decides like r. r may be nil. The numbers of limits don't count: the limiter has them.
 func (r *rules) same(q *rules) bool {
-	return r != nil && r.round == q.round && reflect.DeepEqual(r.of, q.of) && reflect.DeepEqual(r.as, q.as)
+	return r != nil && r.round == q.round && r.limits == q.limits && reflect.DeepEqual(r.of, q.of) && reflect.DeepEqual(r.as, q.as)
 }
 
 // named reports whether any rule is not for everybody.
@@ -151,12 +158,12 @@ func (f *filters) filterFor(r *rules, who policy.Caller) *ruling {
 	return x
 }
 
-// chain returns a policy in which the rules come before all other steps.
+// chain returns a policy in which the rules and the limits come before all other steps.
 func (r *rules) chain(then policy.Chain) policy.Chain {
-	if len(r.of) == 0 {
+	if len(r.of) == 0 && r.limits == nil {
 		return then
 	}
-	return append(policy.Chain{authorise{r}, confirm{r}}, then...)
+	return append(policy.Chain{authorise{r}, limit{r.limits}, confirm{r}}, then...)
 }
 
 // ruling is what rules say of one caller.
@@ -222,7 +229,7 @@ type authorise struct{ rules *rules }
 // Before implements policy.Step. A list has no server, or is filtered by item.
 func (s authorise) Before(_ context.Context, c *policy.Call) policy.Verdict {
 	show := s.rules.filter(c.Who)
-	if c.Server == "" {
+	if c.Server == "" || show == nil {
 		return policy.Verdict{}
 	}
 	kind, name := itemOf(c)

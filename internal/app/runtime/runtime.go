@@ -17,6 +17,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/relay/catalog"
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 	"github.com/dragoman-mcp/dragoman/internal/relay/gateway"
+	"github.com/dragoman-mcp/dragoman/internal/relay/limits"
 	"github.com/dragoman-mcp/dragoman/internal/relay/policy"
 	"github.com/dragoman-mcp/dragoman/internal/relay/upstream"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
@@ -97,6 +98,7 @@ type Runtime struct {
 	endpoints *Endpoints
 	retired   work.Group // goroutines that close replaced gateways and removed servers
 	own       *Project   // the default project
+	traffic   limits.Table
 
 	turn     chan struct{} // holds one value while Apply or Remove runs
 	mu       sync.RWMutex

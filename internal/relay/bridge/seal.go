@@ -95,6 +95,10 @@ type stateID [sha256.Size]byte
 // was Dragoman's own, the call hasn't been sent to the server yet.
 func (r Resume) Resumed() bool { return r.kind != 0 }
 
+// Begun reports whether the retry goes on with a call that an earlier request has begun: one that is parked at its
+// server, or about which Dragoman itself has asked. A retry with a state of the server's own is another request to it.
+func (r Resume) Begun() bool { return r.kind == 'P' || r.kind == 'A' || r.kind == 'W' }
+
 // Agreed reports whether the state is good for one use, because a person has agreed to the call or is
 // just being asked.
 func (r Resume) Agreed() bool { return r.once }

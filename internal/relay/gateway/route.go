@@ -49,6 +49,7 @@ type route struct {
 	asked    *policy.Call   // the call as the policy and the auditor see it; nil if there is neither
 	answers  []mcp.Answered // to Dragoman's own questions about the call, oldest first
 	signsIn  bool           // the client calls the tool that signs its person in to the server
+	counted  bool           // the steps judge the call again, because its item was found by a sign-in
 	unfound  error          // why the name of the item is not known yet: somebody has to sign in to the server
 	signer   *SignIn
 }
@@ -130,7 +131,7 @@ func (x runner) answer(ctx context.Context, by resolver, c *mcp.Call, k mcp.Call
 			x.policy.Done(ctx, passed, r.asked, &policy.Answer{Err: r.unfound, Outcome: mcp.NotSent})
 		}
 		r, err = by.resolve(ctx, c)
-		r.asked, r.answers, r.resume = before.asked, before.answers, before.resume
+		r.asked, r.answers, r.resume, r.counted = before.asked, before.answers, before.resume, true
 		if reply, passed, err = x.attempt(ctx, r, err, k); errors.Is(err, errSignedIn) {
 			err = r.unfound // the server refuses us still
 		}
@@ -210,6 +211,7 @@ func (x runner) resolve(ctx context.Context, by resolver, c *mcp.Call) (*route, 
 // describe tells the policy and the auditor what is known about the call by now.
 func (r *route) describe() {
 	r.asked.Server, r.asked.Name, r.asked.Args, r.asked.Resumed = r.Server, r.Name, r.Args, r.resume.Resumed()
+	r.asked.Counted = r.counted || r.resume.Begun()
 }
 
 // admit asks the policy whether the request may be sent, and the person if a step wants to know
@@ -248,8 +250,20 @@ func (x runner) admit(ctx context.Context, r *route, from int, k mcp.Caller) (pa
 	}
 }
 
-// run executes the action of a route.
+// run executes the action of a route, unless a step has the last word against it.
 func (x runner) run(ctx context.Context, r *route, k mcp.Caller) (*mcp.Reply, error) {
+	if len(x.policy) == 0 {
+		return x.send(ctx, r, k)
+	}
+	done, err := x.policy.Send(ctx, r.asked)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	return x.send(ctx, r, k)
+}
+
+func (x runner) send(ctx context.Context, r *route, k mcp.Caller) (*mcp.Reply, error) {
 	if x.instead != nil {
 		return x.instead(ctx)
 	}

@@ -33,6 +33,10 @@ type Call struct {
 	Resumed bool
 	// Passed is the number of steps that have let the earlier call pass, if Resumed.
 	Passed int
+	// Counted means that an earlier request has begun the call, and this one brings only what it waits for: the
+	// answer to a question of a step, a sign-in, or the answer to a server that waits for it. Who counts calls must
+	// not count it again. A retry with a state of the server's own is another request to the server, and isn't Counted.
+	Counted bool
 	// Answers are the answers to the questions that steps have asked about this call, oldest first.
 	// A step reads its own with Answered.
 	Answers []mcp.Answered
@@ -117,6 +121,15 @@ type Passing interface {
 	Passes(ctx context.Context, c *Call, m *jsonrpc.Message) error
 }
 
+// Sending is a [Step] that has the last word about a call, after all steps have let it pass and nobody has to be
+// asked any more.
+type Sending interface {
+	Step
+	// Send is called just before a call is sent. Its error is the client's answer, as Verdict.Refuse is. done is called
+	// when the call is answered, if there is no error.
+	Send(ctx context.Context, c *Call) (done func(), err error)
+}
+
 // Auditor hears of every request, in contrast to a [Step]: also of requests that a step refuses, and
 // of those that name something that doesn't exist or that the client may not see. Only the
 // handshake, and messages that never become a call because their session refuses them, pass it by.
@@ -174,6 +187,26 @@ func (c Chain) Watch(ctx context.Context, call *Call) func(m *jsonrpc.Message) e
 		}
 		return nil
 	}
+}
+
+// Send asks each [Sending] of the chain about a call that is about to be sent, and returns the first error. Otherwise
+// the caller must call done when the call is answered.
+func (c Chain) Send(ctx context.Context, call *Call) (done func(), err error) {
+	done = func() {}
+	for _, s := range c {
+		x, ok := s.(Sending)
+		if !ok {
+			continue
+		}
+		end, err := x.Send(ctx, call)
+		if err != nil {
+			done()
+			return nil, err
+		}
+		before := done
+		done = func() { end(); before() }
+	}
+	return done, nil
 }
 
 // Done calls After of the steps that let the call pass, in reverse order. passed is the value

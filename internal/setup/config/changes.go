@@ -31,6 +31,7 @@ var snapshotSettings = map[string]string{
 	"Expose":                            "expose",
 	"Policy":                            "policy",
 	"House":                             "policy",
+	"HouseTraffic":                      "limits",
 	"Pins":                              "pins",
 	"File":                              "", "Empty": "", "Servers": "", "Projects": "",
 }

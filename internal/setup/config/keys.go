@@ -16,7 +16,7 @@ dragoman:
   vault: {}
   tls: {}
   access: {issuers: [{roles: {}, introspect: {}}], people: {}, oidc: {roles: {}}, clients: {}}
-  limits: {}
+  limits: {traffic: [{who: {}}]}
   log: {}
   audit: {}
   telemetry: {traces: {headers: {}}}

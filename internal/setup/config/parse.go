@@ -116,6 +116,7 @@ func (c *compiler) compile(b []byte) *Snapshot {
 	c.foreignTop(top, ours.known)
 	c.readServers(entries, settings, s)
 	c.checkFrom(s)
+	c.readTraffic(c.traffic, s)
 	c.readPolicy(rules, s)
 	c.readProjects(projects, s)
 	if len(s.Servers) == 0 && c.format != "" {
@@ -175,9 +176,7 @@ func (c *compiler) readOurs(o *object, s *Snapshot) {
 		c.readSeparator(n, s)
 	}
 	c.readInheritEnv(o, &s.InheritEnv)
-	if l := o.object("limits"); l != nil {
-		c.readLimits(l, &s.Limits)
-	}
+	c.readLimits(o.object("limits"), &s.Limits)
 	s.Database = c.readDatabase(o)
 	s.VaultKey = c.readVault(o.object("vault"))
 	c.readEgress(o.object("egress"), s)
@@ -463,7 +462,12 @@ const (
 	mostInFlight = min(1<<36, math.MaxInt)
 )
 
+// readLimits reads the limits but traffic, which names servers, so it's read when they are known.
 func (c *compiler) readLimits(o *object, l *Limits) {
+	if c.traffic = nil; o == nil {
+		return
+	}
+	c.traffic = o.get("traffic")
 	o.size("body", &l.Body, leastSize, mostSize)
 	o.size("message", &l.Message, leastSize, mostSize)
 	o.duration("call", &l.Call, leastTime, mostTime)

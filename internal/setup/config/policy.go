@@ -244,26 +244,31 @@ func (p *printer) policy(rules policy.Rules) {
 		x := &rules[i]
 		p.line(2, "-")
 		p.list(3, "match", x.Match)
-		if !x.Everybody() {
-			p.line(3, "who:")
-		}
-		var roles []string
-		for _, r := range x.Roles {
-			roles = append(roles, r.String())
-		}
-		for _, y := range []struct {
-			key  string
-			list []string
-		}{{"keys", x.Keys}, {"people", x.People}, {"roles", roles}} {
-			if len(y.list) > 0 {
-				p.list(4, y.key, y.list)
-			}
-		}
+		p.who(3, x.Keys, x.People, x.Roles)
 		if x.As != nil {
 			p.as(x.As)
 			continue
 		}
 		p.text(3, "do", x.Do.String())
+	}
+}
+
+// who prints for whom a rule or a limit is, if it isn't for everybody.
+func (p *printer) who(depth int, keys, people []string, roles []identity.Role) {
+	if len(keys)+len(people)+len(roles) > 0 {
+		p.line(depth, "who:")
+	}
+	var names []string
+	for _, r := range roles {
+		names = append(names, r.String())
+	}
+	for _, x := range []struct {
+		key  string
+		list []string
+	}{{"keys", keys}, {"people", people}, {"roles", names}} {
+		if len(x.list) > 0 {
+			p.list(depth+1, x.key, x.list)
+		}
 	}
 }
 

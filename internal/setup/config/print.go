@@ -186,6 +186,7 @@ func (p *printer) limits(l *Limits) {
 	p.text(2, "manifestClient", short(l.ManifestClient))
 	p.text(2, "inFlight", bytesText(l.InFlight))
 	p.line(2, "initializePerSecond: "+strconv.Itoa(l.InitializePerSecond))
+	p.traffic(l.Traffic)
 }
 
 func (p *printer) server(s *Server) {

@@ -114,16 +114,15 @@ func (c *compiler) readProject(o *object, house *Snapshot) Project {
 	}
 	s := *house
 	s.Servers, s.Projects, s.Empty = nil, nil, false
-	s.Policy, s.House = nil, house.Policy
+	s.Policy, s.House, s.HouseTraffic = nil, house.Policy, house.Limits.Traffic
 	o.text("title", &p.Title)
 	s.Identity = Identity{Name: house.Identity.Name, Title: p.Title, Version: house.Identity.Version}
 	c.readIdentity(o.object("server"), &s)
 	given := c.startGiven
 	defer func() { c.startGiven = given }() // it's that of the house
 	c.startGiven = given || house.Limits.Start != Default().Limits.Start
-	if l := o.object("limits"); l != nil {
-		c.readLimits(l, &s.Limits)
-	}
+	c.readLimits(o.object("limits"), &s.Limits)
+	traffic := c.traffic
 	c.readExpose(o.object("expose"), &s.Expose)
 	readPins(o, &s)
 	s.Servers = c.readUse(o, s.also())
@@ -131,6 +130,7 @@ func (c *compiler) readProject(o *object, house *Snapshot) Project {
 	o.done()
 	c.readServers(entries, settings, &s)
 	c.checkFrom(&s)
+	c.readTraffic(traffic, &s)
 	c.readPolicy(rules, &s)
 	if p.Unusable = c.broken; p.Unusable == nil {
 		p.Config = &s

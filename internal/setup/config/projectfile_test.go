@@ -1,6 +1,7 @@
 package config
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -55,7 +56,7 @@ func TestProjectFile(t *testing.T) {
 			t.Fatal(problems)
 		}
 		i := slices.IndexFunc(s.Projects, func(p Project) bool { return p.Name == name })
-		if filed := s.Projects[max(i, 0)]; i < 0 || (stored.Config == nil) != (filed.Config == nil) || stored.Config != nil && (len(stored.Config.Servers) != len(filed.Config.Servers) || stored.Title != filed.Title || stored.Config.Limits != filed.Config.Limits) {
+		if filed := s.Projects[max(i, 0)]; i < 0 || (stored.Config == nil) != (filed.Config == nil) || stored.Config != nil && (len(stored.Config.Servers) != len(filed.Config.Servers) || stored.Title != filed.Title || !reflect.DeepEqual(stored.Config.Limits, filed.Config.Limits)) {
 			t.Errorf("%q is %+v in the store, and %+v in the file", text, stored, filed)
 		}
 	}

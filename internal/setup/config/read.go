@@ -42,6 +42,7 @@ type compiler struct {
 	from *node
 	// startGiven says whether the file has limits.start, so that package runners have no default of their own.
 	startGiven bool
+	traffic    *node // limits.traffic, until the servers that it names are known
 	// home is the path of the settings that are being read: "dragoman", or that of a project. project is
 	// that project's name, or "" for default, and stored says that it's a project of the store. broken is
 	// the first problem that makes the whole project unusable.

@@ -11,6 +11,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/dialect"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/relay/limits"
 	"github.com/dragoman-mcp/dragoman/internal/relay/pins"
 	"github.com/dragoman-mcp/dragoman/internal/relay/policy"
 )
@@ -67,6 +68,9 @@ type Snapshot struct {
 	// Policy says who may use which items. House is that of default, and holds for the servers of default that
 	// a project uses; nil for default itself.
 	Policy, House policy.Rules
+	// HouseTraffic is Limits.Traffic of default, of which what is per server holds for the servers of default that a
+	// project uses; nil for default itself.
+	HouseTraffic []limits.Limit
 	// Pins says what a changed definition of a tool, a prompt or a template means. Zero leaves it to serve: it's
 	// warn where clients need no key, and else hold.
 	Pins pins.Mode
@@ -152,7 +156,8 @@ type Revisions struct {
 	Refuse bool
 }
 
-// Limits are the limits of sizes, times and rates. In a Snapshot, all limits except Starts are positive.
+// Limits are the limits of sizes, times and rates. In a Snapshot, all limits except Starts are positive, and Traffic may
+// be empty.
 type Limits struct {
 	Body                int           // max bytes of a client's message
 	Message             int           // max bytes of a server's message
@@ -163,6 +168,8 @@ type Limits struct {
 	ManifestClient      time.Duration // see ManifestClient of downstream.Endpoint
 	InitializePerSecond int           // max initialize requests of one client per second
 	InFlight            int           // max bytes of all messages in memory
+	// Traffic says how much clients may send; of each scope, the first that is for them counts.
+	Traffic []limits.Limit
 }
 
 // Log holds the log settings.

@@ -43,7 +43,7 @@ var inner = map[string][][]string{
 		{"internal/relay/handshake"},
 		{"internal/relay/conn", "internal/relay/downstream"},
 		{"internal/relay/bridge", "internal/relay/catalog", "internal/relay/pins", "internal/relay/policy"},
-		{"internal/relay/codex", "internal/relay/gateway", "internal/relay/upstream"},
+		{"internal/relay/codex", "internal/relay/gateway", "internal/relay/limits", "internal/relay/upstream"},
 	},
 	"internal/setup": {
 		{"internal/setup/clientfile"},
