@@ -43,13 +43,13 @@ func (p *eventsPage) register(f *frame) {
 
 // eventWords maps the kinds of events to the words that the page shows.
 var eventWords = map[event.Kind]string{
-	event.ServerRequest: "server request", event.Loss: "loss", event.Handshake: "handshake", event.Lifecycle: "server", event.Refusal: "refusal", event.Rename: "rename", event.Changed: "tools changed", event.Pinned: "definitions changed", event.Reload: "reload",
+	event.ServerRequest: "server request", event.Loss: "loss", event.Handshake: "handshake", event.Lifecycle: "server", event.Refusal: "refusal", event.Rename: "rename", event.Changed: "tools changed", event.Pinned: "definitions changed", event.Question: "question", event.Reload: "reload",
 }
 
 func (p *eventsPage) view(r *http.Request) (*View, error) {
 	q := r.URL.Query()
 	l := &eventList{Q: q, Search: q.Get("q"), Total: sumsOf(r).Events, Most: mostEvents}
-	l.Kinds = choices(q.Get("kind"), "any kind", "handshake", "handshakes", "lifecycle", "servers", "loss", "losses", "refusal", "refusals", "server_request", "server requests", "rename", "renames", "changed", "changed tools", "reload", "reloads")
+	l.Kinds = choices(q.Get("kind"), "any kind", "handshake", "handshakes", "lifecycle", "servers", "loss", "losses", "refusal", "refusals", "server_request", "server requests", "rename", "renames", "changed", "changed tools", "question", "questions", "reload", "reloads")
 	var names []string
 	for _, s := range statusOf(r).Servers {
 		names = append(names, s.Name, s.Name)
@@ -115,6 +115,11 @@ func rowOf(e *keptEvent) eventRow {
 		row.Class, row.Item = "warn", e.Item
 	case event.Changed, event.Pinned:
 		row.Class = "warn"
+	case event.Question:
+		row.What = e.Method
+		if e.Failed {
+			row.Class = "warn"
+		}
 	case event.Refusal:
 		row.Class, row.What = "warn", e.Method
 	case event.ServerRequest:

@@ -133,7 +133,7 @@ func (t *traffic) tap(p *event.Publisher, changed func()) (stop func()) {
 	if p == nil {
 		return func() {}
 	}
-	return p.Tap(event.Of(event.Call, event.Loss, event.Handshake, event.Lifecycle, event.Refusal, event.ServerRequest, event.Rename, event.Changed, event.Pinned, event.Reload), func(e event.Event) {
+	return p.Tap(event.Of(event.Call, event.Loss, event.Handshake, event.Lifecycle, event.Refusal, event.ServerRequest, event.Rename, event.Changed, event.Pinned, event.Question, event.Reload), func(e event.Event) {
 		if e.Project != event.DefaultProject {
 			return
 		}

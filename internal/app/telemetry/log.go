@@ -48,7 +48,7 @@ func NewLog(p *event.Publisher, o LogOptions) *Log {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	want := []event.Kind{event.Loss, event.Refusal, event.Rename, event.Changed, event.Pinned, event.Handshake, event.BadMessage}
+	want := []event.Kind{event.Loss, event.Refusal, event.Rename, event.Changed, event.Pinned, event.Question, event.Handshake, event.BadMessage}
 	if o.Log.Enabled(context.Background(), slog.LevelDebug) {
 		want = append(want, event.Step, event.Stderr)
 	}
@@ -141,6 +141,8 @@ func (l *Log) write(e *event.Event) {
 			slog.Int("changed", e.Change.Changes), slog.Int("added", e.Change.Additions), slog.Int("removed", e.Change.Removals))
 	case event.Pinned:
 		l.record(e, "definitions have changed since they were approved", slog.String("server", e.Server), slog.String("what", e.Name), slog.String("then", e.Detail), slog.Int("definitions", e.In))
+	case event.Question:
+		l.question(e)
 	case event.Refusal:
 		l.record(e, e.Detail, slog.String("server", e.Server), slog.String("principal", e.Who.Key()), slog.String("method", e.Method), slog.String("code", "request_refused"))
 	case event.BadMessage:
@@ -237,13 +239,26 @@ func (l *Log) record(e *event.Event, text string, attrs ...slog.Attr) {
 		return
 	}
 	switch e.Kind {
-	case event.Loss, event.Rename, event.Changed, event.Pinned:
+	case event.Loss, event.Rename, event.Changed, event.Pinned, event.Question:
 		l.mask(e, attrs)
 	}
 	r := slog.NewRecord(e.Time, e.Level, text, 0)
 	r.AddAttrs(projectOf(e.Project, attrs)...)
 	r.AddAttrs(attrs...)
 	_ = h.Handle(ctx, r)
+}
+
+// question records that a question waits for a person, or waits no more.
+func (l *Log) question(e *event.Event) {
+	attrs := []slog.Attr{slog.String("server", e.Server), slog.String("kind", e.Method), slog.String("name", e.Name)}
+	switch e.Outcome {
+	case "":
+		l.record(e, "a question waits for a person", append(attrs, slog.String("principal", e.Who.Key()))...)
+	case event.OK:
+		l.record(e, "a question was answered", append(attrs, slog.String("answer", e.Detail), slog.String("by", e.Who.Key()), slog.Duration("took", e.Took))...)
+	default:
+		l.record(e, "a question has no answer", append(attrs, slog.String("why", e.Detail), slog.Duration("took", e.Took))...)
+	}
 }
 
 // mask masks the secrets of the event's server in the attributes that may have come from it.

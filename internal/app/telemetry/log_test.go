@@ -40,6 +40,9 @@ func TestLog(t *testing.T) {
 		{Kind: event.Rename, Level: slog.LevelWarn, Server: "s", Method: "tools/list", Name: "x", Detail: "too long"},
 		{Kind: event.Changed, Level: slog.LevelWarn, Server: "s", Method: "tools/list", Detail: "1 changed", Change: &event.ListChange{Changes: 1, Additions: 2, Removals: 3}},
 		{Kind: event.Pinned, Level: slog.LevelWarn, Server: "s", Name: "tool a", Detail: "held", In: 2},
+		{Kind: event.Question, Level: slog.LevelInfo, Server: "s", Method: "form", Name: "t", Who: identity.Named("ann"), Detail: "waits for a person"},
+		{Kind: event.Question, Level: slog.LevelInfo, Server: "s", Method: "form", Name: "t", Who: identity.Named("eve"), Detail: "accept", Outcome: event.OK, Took: time.Second},
+		{Kind: event.Question, Level: slog.LevelInfo, Server: "s", Method: "link", Name: "t", Who: identity.Named("ann"), Detail: "is late", Outcome: mcp.Failed, Took: time.Minute},
 		{Kind: event.Refusal, Level: slog.LevelWarn, Server: "s", Method: "tools/call", Who: identity.Named("ann"), Detail: "refused"},
 		{Kind: event.Call, Server: "s"},
 		{Kind: event.Lifecycle, Server: "s", Detail: "starting"},
@@ -63,6 +66,9 @@ level=WARN msg="not sent to clients" server="" what=tools/list why="too many"
 level=WARN msg="renamed an item" server=s list=tools/list name=x why="too long"
 level=WARN msg="tools of a server have changed" server=s what="1 changed" changed=1 added=2 removed=3
 level=WARN msg="definitions have changed since they were approved" server=s what="tool a" then=held definitions=2
+level=INFO msg="a question waits for a person" server=s kind=form name=t principal=ann
+level=INFO msg="a question was answered" server=s kind=form name=t answer=accept by=eve took=1s
+level=INFO msg="a question has no answer" server=s kind=link name=t why="is late" took=1m0s
 level=WARN msg=refused server=s principal=ann method=tools/call code=request_refused
 level=DEBUG msg="handshake step" server=s n=1 sent=initialize bytes={}
 level=DEBUG msg="handshake step" server=s n=2 sent=initialize got="a result" reason="the server uses 2025-11-25"
@@ -140,7 +146,7 @@ func TestLogMasksNamesOfServers(t *testing.T) {
 	l := NewLog(p, LogOptions{Log: logger(&b, slog.LevelWarn), Clean: func(project, server string) func(string) string {
 		return func(text string) string { return strings.ReplaceAll(text, "pw of "+project+" "+server, "***") }
 	}})
-	for _, kind := range []event.Kind{event.Loss, event.Rename, event.Changed, event.Pinned} {
+	for _, kind := range []event.Kind{event.Loss, event.Rename, event.Changed, event.Pinned, event.Question} {
 		for _, server := range []string{"s", "other"} {
 			p.Publish(event.Event{Kind: kind, Level: slog.LevelWarn, Project: "shop", Server: server, Method: "resources/list", Name: "db://pw of shop s/", Detail: "it is db://pw of shop s/", Change: &event.ListChange{}})
 		}
@@ -151,7 +157,7 @@ func TestLogMasksNamesOfServers(t *testing.T) {
 			t.Error(line)
 		}
 	}
-	if n := strings.Count(b.String(), "***"); n != 2+2+1+2 {
+	if n := strings.Count(b.String(), "***"); n != 2+2+1+2+1 {
 		t.Errorf("%d names are masked:\n%s", n, b.String())
 	}
 }

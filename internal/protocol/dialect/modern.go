@@ -20,8 +20,17 @@ func (d modern) request(dst []byte, a *mcp.Attempt, s *Stamp) []byte {
 	}
 	if a.Client.Revision != d.rev {
 		d.describe(&e, a, s)
-	} else if set, why := s.meta(); a.HasJunk() || set != nil || s.Trusts {
-		e.Object(why, m.Raw, a.Meta, func(k []byte) bool { return s.isForeign(a, k) }, set...)
+	} else {
+		set, why := s.meta()
+		if a.Client.Bare != nil && a.Caps == nil {
+			set, why = append(set, jsonrpc.Field{Key: mcp.KeyClientCaps, Value: s.Capabilities}), mcp.WhyCapabilities
+		}
+		if a.HasJunk() || set != nil || s.Trusts {
+			e.Object(why, m.Raw, a.Meta, func(k []byte) bool { return s.isForeign(a, k) }, set...)
+		}
+		if len(a.Retry) > 0 {
+			e.Object(mcp.WhyRetry, m.Raw, m.Params, isRetryMember, a.Retry...)
+		}
 	}
 	return a.Trail.Splice(dst, m.Raw, &e)
 }

@@ -10,8 +10,8 @@ import (
 )
 
 // Call is one request of a client: the client's own bytes and the values read from them. After the
-// Call is created, only Number, Record, Trail and Span change. The goroutine that serves the call sets
-// these fields. Several goroutines may read the Call. An Attempt contains the changes for one
+// Call is created, only Number, Record, Trail and Span change, and Client and Elsewhere before anything is sent. The
+// goroutine that serves the call sets these fields. Several goroutines may read the Call. An Attempt contains the changes for one
 // server.
 type Call struct {
 	Msg    *jsonrpc.Message
@@ -51,6 +51,8 @@ type Call struct {
 	Number uint64
 	// Record gets the steps of the call. If it is nil, the steps are not recorded.
 	Record Record
+	// Elsewhere answers elicitations that the client can't show. Nil means that nobody does.
+	Elsewhere Elsewhere
 }
 
 // NewCall returns the Call of a request, and reads the values that every call needs.

@@ -38,6 +38,9 @@ type ClientInfo struct {
 	Conversation uint64
 	// Remote is the network address of the client, or "" on a pipe.
 	Remote string
+	// Bare is the client as it has declared itself, if Capabilities has more than that; see WithElicitation. Nil
+	// otherwise.
+	Bare *ClientInfo
 }
 
 // These constants limit, in bytes, the data that Dragoman keeps about a client after a request. A
@@ -58,6 +61,7 @@ func (f *ClientInfo) Own() *ClientInfo {
 		return nil
 	}
 	g := *f
+	g.Bare = f.Bare.Own()
 	if len(f.Info) <= MaxOwnInfo {
 		g.Info = bytes.Clone(f.Info)
 	} else {

@@ -1,6 +1,8 @@
 package mcp
 
 import (
+	"context"
+
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 )
 
@@ -18,19 +20,62 @@ type Question struct {
 }
 
 // CanReach reports whether a client has declared that it can show the question to a person.
-func (q *Question) CanReach(f *ClientInfo) bool {
+func (q *Question) CanReach(f *ClientInfo) bool { return f.Shows(q.URL != "") }
+
+// Shows reports whether a client has itself declared that it can show elicitations to a person: links if url is set,
+// forms otherwise.
+func (f *ClientInfo) Shows(url bool) bool {
+	f = f.Itself()
 	if !f.Revision.Can(Elicitation) || !f.Declares("elicitation") {
 		return false
 	}
 	all := jsonrpc.ValueOf(f.Capabilities).Get("elicitation")
-	form, url := all.Get("form").Kind() == '{', all.Get("url").Kind() == '{'
-	if q.URL != "" {
-		return url && f.Revision.Can(URLElicitation)
+	form, links := all.Get("form").Kind() == '{', all.Get("url").Kind() == '{'
+	if url {
+		return links && f.Revision.Can(URLElicitation)
 	}
 	// 2025-11-25 and 2026-07-28 §Elicitation, "Capabilities": an empty object is equivalent to form
 	// mode. Earlier revisions have only form mode.
-	return form || !url || !f.Revision.Can(URLElicitation)
+	return form || !links || !f.Revision.Can(URLElicitation)
 }
+
+// Itself returns the client as it has declared itself; see WithElicitation.
+func (f *ClientInfo) Itself() *ClientInfo {
+	if f != nil && f.Bare != nil {
+		return f.Bare
+	}
+	return f
+}
+
+// WithElicitation returns the client as servers shall see it if somebody else answers the elicitations that it can't
+// show: it has declared both modes. The client as it is, is in Bare. A client that shows both stays as it is.
+func (f *ClientInfo) WithElicitation() *ClientInfo {
+	if f.Bare != nil || f.Shows(false) && f.Shows(true) {
+		return f
+	}
+	caps := f.Capabilities
+	if jsonrpc.KindOf(caps, jsonrpc.Whole(caps)) != '{' {
+		caps = []byte("{}")
+	}
+	var e jsonrpc.Edits
+	e.Object(WhyCapabilities, caps, jsonrpc.Whole(caps), nil, jsonrpc.Field{Key: "elicitation", Value: []byte(`{"form":{},"url":{}}`)})
+	g := *f
+	g.Capabilities, g.Bare = jsonrpc.Splice(nil, caps, &e), f
+	return &g
+}
+
+// Elsewhere asks a person who isn't behind the client, and waits for the answer. server asks, in a call of item. params
+// are those of the elicitation. The answer is an ElicitResult. If there is none, the error is a *NoAnswer, or the cause
+// of ctx.
+type Elsewhere func(ctx context.Context, server, item string, params jsonrpc.Value) (answer []byte, err error)
+
+// NoAnswer says why nobody has answered a question elsewhere.
+type NoAnswer struct {
+	Cause string // see Error.Cause
+	Why   string // a part of a sentence whose subject is the question
+}
+
+func (e *NoAnswer) Error() string { return "the question " + e.Why }
 
 // AppendJSON appends the question as an input request (2026-07-28 §MRTR), an elicitation, for a client of
 // the revision to.

@@ -60,20 +60,23 @@ func (b *Bridge) withInput(ctx context.Context, v *visit, a *mcp.Attempt, res Re
 		}
 	}
 	reply, err := b.sendOrResume(ctx, v, a, res, k)
+	for round := 0; err == nil && reply.Code() == mcp.CodeURLElicitationRequired; round++ {
+		if err := b.checkURLs(u, a, reply); err != nil {
+			return nil, err
+		}
+		if c.Elsewhere == nil || c.Client.Shows(true) || res.kind == 'P' || round == maxRounds {
+			break
+		}
+		v.release()
+		if opened, err := b.opensElsewhere(ctx, u, a, reply); err != nil {
+			return nil, err
+		} else if !opened {
+			break
+		}
+		reply, err = b.sendOrResume(ctx, v, a, res, k) // the server has not executed it (2025-11-25 §Elicitation, "URL Elicitation Required")
+	}
 	if err != nil {
 		return nil, err
-	}
-	if reply.Code() == mcp.CodeURLElicitationRequired {
-		for e := range jsonrpc.Elements(reply.Msg.Raw, urlsOf(reply)) {
-			if why := b.Own.URLProblem(reply.Msg.Raw, e); why != "" {
-				return nil, b.unsafeURL(u, why)
-			}
-			if a.Passes != nil {
-				if err := checkQuestion(u, a, jsonrpc.NewRequest("0", mcp.MethodElicit, e.Of(reply.Msg.Raw))); err != nil {
-					return nil, err
-				}
-			}
-		}
 	}
 	if reply.From.Legacy() && c.Client.Revision.Can(mcp.InputRequired) {
 		return b.fromLegacy(u, a, reply)
@@ -85,10 +88,27 @@ func (b *Bridge) withInput(ctx context.Context, v *visit, a *mcp.Attempt, res Re
 		return nil, err
 	}
 	if c.Client.Revision.Can(mcp.InputRequired) {
-		reply.Asks = true
-		return b.seal(u, a, reply)
+		if _, all := beyond(c, reply); !all {
+			v.release()
+			return b.askModern(ctx, u, a, k, reply)
+		}
 	}
 	return b.relayLive(ctx, v, a, k, reply)
+}
+
+// checkURLs checks the pages in an error that requires URL elicitations first.
+func (b *Bridge) checkURLs(u Server, a *mcp.Attempt, reply *mcp.Reply) error {
+	for e := range jsonrpc.Elements(reply.Msg.Raw, urlsOf(reply)) {
+		if why := b.Own.URLProblem(reply.Msg.Raw, e); why != "" {
+			return b.unsafeURL(u, why)
+		}
+		if a.Passes != nil {
+			if err := checkQuestion(u, a, jsonrpc.NewRequest("0", mcp.MethodElicit, e.Of(reply.Msg.Raw))); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // fromLegacy checks whether a legacy server's answer asks a modern client for input. If it does,
@@ -103,6 +123,9 @@ func (b *Bridge) fromLegacy(u Server, a *mcp.Attempt, reply *mcp.Reply) (*mcp.Re
 	case askedInAnswer(c, reply):
 		if err := b.checkInputRequired(u, a, reply); err != nil {
 			return nil, err
+		}
+		if err := b.CheckQuestions(u, c.Client, reply.Msg.Raw, reply.Msg.ResultMember("inputRequests")); err != nil {
+			return nil, err // nobody answers those elsewhere
 		}
 		return b.carryAsked(u, a, reply)
 	}
@@ -169,6 +192,8 @@ func (b *Bridge) sendOrResume(ctx context.Context, v *visit, a *mcp.Attempt, res
 			next.Edits.Replace(mcp.WhyState, a.Msg.Param("requestState"), res.inner)
 		}
 		a = &next
+	case res.kind == 'E':
+		a = withAnswers(a, res.inner)
 	case res.kind == 'A', res.kind == 'W':
 		// The state and the answers are Dragoman's own, so the server must not see them.
 		next := *a
@@ -211,7 +236,7 @@ func (b *Bridge) checkInputRequired(u Server, a *mcp.Attempt, reply *mcp.Reply) 
 	if kind := jsonrpc.KindOf(m.Raw, asks); kind != 0 && kind != '{' {
 		return badAnswer(u, "sent input_required with an invalid input request")
 	}
-	if err := b.CheckQuestions(u, c.Client, m.Raw, asks); err != nil {
+	if err := b.checkQuestions(u, c.Client, m.Raw, asks); err != nil {
 		return err
 	}
 	return checkPassing(u, a, m.Raw, asks)
@@ -220,6 +245,11 @@ func (b *Bridge) checkInputRequired(u Server, a *mcp.Attempt, reply *mcp.Reply) 
 // CheckQuestions returns an error if an input request must not be shown to any client, or needs a
 // capability that the client f has not declared. asks is an object of input requests, or absent.
 func (b *Bridge) CheckQuestions(u Server, f *mcp.ClientInfo, raw []byte, asks jsonrpc.Span) error {
+	return b.checkQuestions(u, f.Itself(), raw, asks)
+}
+
+// checkQuestions does the same as CheckQuestions, and also allows what is answered elsewhere.
+func (b *Bridge) checkQuestions(u Server, f *mcp.ClientInfo, raw []byte, asks jsonrpc.Span) error {
 	missing := map[string]bool{}
 	for ask := range jsonrpc.Members(raw, asks) {
 		method, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, ask.Value, "method"))

@@ -18,7 +18,7 @@ import (
 const maxRounds = 10
 
 // relayLive sends the input requests of a modern server's input_required result to a legacy client
-// as live requests. Then it retries the call with the answers and the unchanged requestState. It
+// as live requests, or to somebody elsewhere if the client can't show them. Then it retries the call with the answers and the unchanged requestState. It
 // repeats these steps until the server returns another kind of result (2026-07-28 §MRTR, "Client
 // Requirements").
 func (b *Bridge) relayLive(ctx context.Context, v *visit, a *mcp.Attempt, k mcp.Caller, reply *mcp.Reply) (*mcp.Reply, error) {
@@ -40,7 +40,7 @@ func (b *Bridge) relayLive(ctx context.Context, v *visit, a *mcp.Attempt, k mcp.
 			}
 		} else {
 			var err error
-			if answers, err = askAll(ctx, c.Trail, b.observe(u.Name(), c, k), m.Raw, asks, c.Client.Revision); err != nil {
+			if answers, err = askAll(ctx, c.Trail, b.observe(u.Name(), c, elsewhere(c, u.Name(), a.Name, k)), m.Raw, asks, c.Client.Revision); err != nil {
 				return nil, unanswered(u, err)
 			}
 		}
@@ -60,6 +60,11 @@ func (b *Bridge) relayLive(ctx context.Context, v *visit, a *mcp.Attempt, k mcp.
 		}
 		if err := b.checkInputRequired(u, a, reply); err != nil {
 			return nil, err
+		}
+		if c.Client.Revision.Can(mcp.InputRequired) && !empty(reply.Msg.Raw, reply.Msg.ResultMember("inputRequests")) {
+			if _, all := beyond(c, reply); !all {
+				return b.askModern(ctx, u, a, k, reply)
+			}
 		}
 	}
 }
@@ -167,6 +172,12 @@ func unanswered(u Server, err error) error {
 		return &mcp.Error{
 			Origin: mcp.FromGateway, Upstream: u.Name(), Cause: "cannot_ask", Outcome: mcp.Failed, Err: err,
 			Message: fmt.Sprintf("server %q asks for input in a way that this client does not support", u.Name()),
+		}
+	}
+	if why := (*mcp.NoAnswer)(nil); errors.As(err, &why) {
+		return &mcp.Error{
+			Origin: mcp.FromGateway, Upstream: u.Name(), Cause: why.Cause, Outcome: mcp.Failed, Err: err,
+			Message: fmt.Sprintf("server %q asked for input that this client can't show, and the question %s", u.Name(), why.Why),
 		}
 	}
 	return &mcp.Error{

@@ -8,8 +8,10 @@ import (
 )
 
 // passing returns the caller that a lease gets for an attempt: k, or a caller that lets only those
-// messages of the server through to k that the attempt lets pass.
+// messages of the server through to k that the attempt lets pass, and has those answered elsewhere that
+// the client can't show.
 func passing(a *mcp.Attempt, k mcp.Caller) mcp.Caller {
+	k = elsewhere(a.Call, a.Server, a.Name, k)
 	if a.Passes == nil {
 		return k
 	}

@@ -43,7 +43,8 @@ func (b *Bridge) seal(u Server, a *mcp.Attempt, reply *mcp.Reply) (*mcp.Reply, e
 
 // mint creates a sealed state. kind says what inner contains: a server's state ('S', empty for
 // none), the id of a parked call ('P'), nothing ('U'), a question of Dragoman's own with the
-// answers before it ('A'), or all answers of a call that still has to wait ('W'); see sealKind.
+// answers before it ('A'), all answers of a call that still has to wait ('W'), or a server's state with
+// answers from elsewhere ('E'); see sealKind.
 func (b *Bridge) mint(u Server, c *mcp.Call, kind byte, inner []byte) (string, error) {
 	k, err := b.keyring().Newest(ForStates)
 	if err != nil {

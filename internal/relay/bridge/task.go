@@ -51,7 +51,7 @@ func (b *Bridge) Tasks(ctx context.Context, all []Server, a *mcp.Attempt, k mcp.
 	case !a.Sole:
 		k = &askingCaller{k, a.Server, c.Trail}
 	}
-	return b.directedTask(ctx, p, c, k)
+	return b.directedTask(ctx, p, c, elsewhere(c, a.Server, "", k))
 }
 
 // answerUndeclared answers a modern client that has not declared the tasks extension. SEP-2663,

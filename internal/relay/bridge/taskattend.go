@@ -172,7 +172,7 @@ func (b *Bridge) attendTask(p Task, c *mcp.Call) (*attendedTask, error) {
 	ask := p.ask(c, mcp.MethodTaskResult)
 	b.running.Go(func() {
 		defer cancel(nil)
-		a.reply, a.err = Send(life, p.Server, ask, (*askedCaller)(&a.askedCall))
+		a.reply, a.err = Send(life, p.Server, ask, elsewhere(c, p.Server.Name(), "", (*askedCaller)(&a.askedCall)))
 		b.parkMu.Lock()
 		defer b.parkMu.Unlock()
 		close(a.done)

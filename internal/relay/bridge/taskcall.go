@@ -54,6 +54,12 @@ func (b *Bridge) withTasks(ctx context.Context, v *visit, a *mcp.Attempt, res Re
 		return b.convertCreated(u, a, reply, err)
 	}
 	if modern {
+		if wants && c.Client.Bare != nil {
+			// The call may become a task, whose questions only the client gets to see.
+			next := *a
+			next.Caps = c.Client.Bare.Capabilities
+			a = &next
+		}
 		reply, err := b.withInput(ctx, v, a, res, k)
 		return b.convertCreated(u, a, reply, err)
 	}
@@ -69,7 +75,7 @@ func (b *Bridge) withTasks(ctx context.Context, v *visit, a *mcp.Attempt, res Re
 		reply, err = b.withInput(ctx, v, &next, res, k)
 		if err == nil && !reply.CreatedTask().IsZero() {
 			v.release()
-			return b.wait(ctx, u, c, k, reply)
+			return b.wait(ctx, u, c, elsewhere(c, u.Name(), a.Name, k), reply)
 		}
 	}
 	return reply, err

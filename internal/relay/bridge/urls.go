@@ -152,7 +152,7 @@ func urlsOf(reply *mcp.Reply) jsonrpc.Span {
 func (b *Bridge) urlsNeeded(u Server, a *mcp.Attempt, reply *mcp.Reply) (*mcp.Reply, error) {
 	c := a.Call
 	raw := reply.Msg.Raw
-	if !mayPark(c) || !c.Client.Declares("elicitation") {
+	if !mayPark(c) || !c.Client.Itself().Declares("elicitation") {
 		return nil, nil
 	}
 	list := urlsOf(reply)

@@ -36,11 +36,12 @@ const (
 	Reload                        // a changed configuration was applied or refused
 	Changed                       // tools of a server differ from those that it listed before; Change says how
 	Pinned                        // definitions differ from those that were approved
+	Question                      // a question waits for a person at the console, or, with an Outcome, waits no more
 	BadMessage                    // a client sent a message that is not valid, except initialize and server/discover
 	kinds                         // the number of kinds plus one
 )
 
-var kindNames = [kinds]string{"", "call", "server_request", "loss", "handshake", "notification", "lifecycle", "refusal", "rename", "step", "stderr", "reload", "changed", "pinned", "bad_message"}
+var kindNames = [kinds]string{"", "call", "server_request", "loss", "handshake", "notification", "lifecycle", "refusal", "rename", "step", "stderr", "reload", "changed", "pinned", "question", "bad_message"}
 
 // String returns the name of the kind for logs and JSON. It returns "" for an unknown kind.
 func (k Kind) String() string {
@@ -133,6 +134,9 @@ const DefaultProject = "default"
 //	Changed        Method is the method of the list, and Detail describes Change
 //	Pinned         Name has the kinds and names of the first definitions, In is how many there are, and
 //	               Detail says what becomes of them
+//	Question       Method is the kind of question: confirmation, form or link; Name is the item of its
+//	               call; without an Outcome, it has just arrived; Detail is what happens to it, or the
+//	               answer of Who: accept, decline or cancel
 //	Reload         Outcome is OK if the configuration was applied, and mcp.Failed if it was
 //	               refused; Detail says what changed, or why it was refused
 type Event struct {

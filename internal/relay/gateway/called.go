@@ -63,7 +63,7 @@ func (x runner) end(ctx context.Context, r *route, passed int, began time.Time, 
 	}
 	x.bridge.Events.Publish(event.Event{
 		Kind: event.Call, Level: slog.LevelDebug, Time: now, Took: a.Took, Waited: r.Waited,
-		Who: r.Client.Who, Client: r.Client, Project: x.project, Server: r.Server, Method: short(r.Msg.Method), Name: short(r.Name),
+		Who: r.Client.Who, Client: r.Client.Itself(), Project: x.project, Server: r.Server, Method: short(r.Msg.Method), Name: short(r.Name),
 		From: r.Client.Revision, To: a.To, Outcome: a.Outcome, Code: a.Code,
 		In: len(r.Msg.Raw), Out: a.Size, Call: r.Number, Trace: trace,
 	})

@@ -18,6 +18,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/relay/catalog"
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 	"github.com/dragoman-mcp/dragoman/internal/relay/policy"
+	"github.com/dragoman-mcp/dragoman/internal/relay/questions"
 )
 
 // maxRepeated is the maximum length in bytes of a client's text in an error message or an event.
@@ -68,6 +69,8 @@ type Merged struct {
 	// Before is the gateway that served the same clients until now, or nil. Names and URIs stay with the
 	// servers that had them first there.
 	Before *Merged
+	// Questions has what waits for people, because clients can't show it. Nil means that nobody answers such questions.
+	Questions *questions.Box
 	// SignIn asks people to sign in to servers. Nil asks nobody.
 	SignIn *SignIn
 	// Grace is how long a request for a merged list waits for a server. The time starts when the
@@ -147,6 +150,7 @@ func (g *Merged) shown(v catalog.View) []Upstream {
 // Hello returns Dragoman's server information, with the capabilities of all servers that the client
 // may see.
 func (g *Merged) Hello(ctx context.Context, f *mcp.ClientInfo) (*mcp.ServerInfo, error) {
+	f = lent(g.Questions, f)
 	h := g.view(f).Info(ctx)
 	g.SignIn.greets(f, h)
 	return h, nil
@@ -154,7 +158,7 @@ func (g *Merged) Hello(ctx context.Context, f *mcp.ClientInfo) (*mcp.ServerInfo,
 
 // Call answers one request and publishes the outcome as an event.
 func (g *Merged) Call(ctx context.Context, c *mcp.Call, k mcp.Caller) (*mcp.Reply, error) {
-	x := runner{bridge: g.Bridge, policy: g.Policy, audit: g.Audit, project: g.Project, listens: g.Listens, notices: &g.notices, signer: g.SignIn}
+	x := runner{bridge: g.Bridge, policy: g.Policy, audit: g.Audit, project: g.Project, listens: g.Listens, notices: &g.notices, signer: g.SignIn, questions: g.Questions}
 	return x.answer(ctx, g, c, k)
 }
 
@@ -337,6 +341,7 @@ func (g *Merged) names(f *mcp.ClientInfo) rename {
 // only a vendor's extension defines goes where the vendor's requests go, since it may say what only
 // this server may know. It is dropped if there is no such server.
 func (g *Merged) Notify(_ context.Context, f *mcp.ClientInfo, m *jsonrpc.Message) {
+	f = lent(g.Questions, f)
 	v := g.view(f)
 	to := g.shown(v)
 	if !mcp.IsClientNote(m.Method) && len(g.Upstreams) > 1 {
@@ -356,6 +361,7 @@ func (g *Merged) Notify(_ context.Context, f *mcp.ClientInfo, m *jsonrpc.Message
 // Subscribe sends a legacy client the notifications of all servers that the client may see, until
 // detach is called.
 func (g *Merged) Subscribe(f *mcp.ClientInfo, s mcp.Subscriber) (detach func()) {
+	f = lent(g.Questions, f)
 	v := g.view(f)
 	stop := v.Listen()
 	leave := g.attach(f, s, attachTo{g.Bridge, g.shown(v), g.names(f), &v, g.SignIn.hears(f)})
@@ -368,6 +374,7 @@ func (g *Merged) Subscribe(f *mcp.ClientInfo, s mcp.Subscriber) (detach func()) 
 // Resume subscribes an attached client to the resources that the client watched through another
 // gateway; see TakeWatched. Resume does not wait for the servers.
 func (g *Merged) Resume(f *mcp.ClientInfo, all Watched) {
+	f = lent(g.Questions, f)
 	v := g.view(f)
 	g.resume(f, g.Bridge, all, func(server, uri string) bool { return v.Shows(catalog.KindResource, server, uri) })
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/relay/catalog"
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 	"github.com/dragoman-mcp/dragoman/internal/relay/policy"
+	"github.com/dragoman-mcp/dragoman/internal/relay/questions"
 )
 
 // action is the way in which a request is handled.
@@ -50,6 +51,7 @@ type route struct {
 	answers  []mcp.Answered // to Dragoman's own questions about the call, oldest first
 	signsIn  bool           // the client calls the tool that signs its person in to the server
 	counted  bool           // the steps judge the call again, because its item was found by a sign-in
+	away     *elsewhere     // who answers what the client can't show; nil if nobody does
 	unfound  error          // why the name of the item is not known yet: somebody has to sign in to the server
 	signer   *SignIn
 }
@@ -115,15 +117,23 @@ type runner struct {
 	project string
 	listens *ListenQuota
 	notices *notices
-	signer  *SignIn                                   // nil if nobody can sign in
-	instead func(context.Context) (*mcp.Reply, error) // answers the request in place of run; may be nil
+	signer  *SignIn // nil if nobody can sign in
+	// questions has what waits for people, and is nil if nobody answers what clients can't show.
+	questions *questions.Box
+	instead   func(context.Context) (*mcp.Reply, error) // answers the request in place of run; may be nil
 }
 
 // answer resolves a request, asks the policy, and runs the request. It reports the outcome to
 // the policy, the auditor and the event subscribers.
 func (x runner) answer(ctx context.Context, by resolver, c *mcp.Call, k mcp.Caller) (*mcp.Reply, error) {
 	began := x.begin(c)
+	var away *elsewhere
+	if x.questions != nil {
+		away = x.elsewhere(c, k)
+		k = away
+	}
 	r, err := x.resolve(ctx, by, c)
+	r.away = away
 	reply, passed, err := x.attempt(ctx, r, err, k)
 	if errors.Is(err, errSignedIn) {
 		before := r
@@ -132,6 +142,7 @@ func (x runner) answer(ctx context.Context, by resolver, c *mcp.Call, k mcp.Call
 		}
 		r, err = by.resolve(ctx, c)
 		r.asked, r.answers, r.resume, r.counted = before.asked, before.answers, before.resume, true
+		r.away = away
 		if reply, passed, err = x.attempt(ctx, r, err, k); errors.Is(err, errSignedIn) {
 			err = r.unfound // the server refuses us still
 		}
@@ -212,6 +223,7 @@ func (x runner) resolve(ctx context.Context, by resolver, c *mcp.Call) (*route, 
 func (r *route) describe() {
 	r.asked.Server, r.asked.Name, r.asked.Args, r.asked.Resumed = r.Server, r.Name, r.Args, r.resume.Resumed()
 	r.asked.Counted = r.counted || r.resume.Begun()
+	r.asked.Elsewhere = r.away.answers()
 }
 
 // admit asks the policy whether the request may be sent, and the person if a step wants to know
@@ -239,7 +251,11 @@ func (x runner) admit(ctx context.Context, r *route, from int, k mcp.Caller) (pa
 		open := mcp.Answered{Step: v.Ask.Step, State: v.Ask.State}
 		q := bridge.Asking{Question: v.Ask.Question, Answers: append(r.asked.Answers, open), Passed: passed}
 		open.Result, reply, err = x.bridge.Ask(ctx, r.server, &r.Attempt, q, k)
-		if v.Ask.Else != nil && errors.Is(err, mcp.ErrCannotAsk) {
+		switch {
+		case !errors.Is(err, mcp.ErrCannotAsk):
+		case r.away != nil:
+			open.Result, err = r.away.confirm(ctx, r, v.Ask.Question)
+		case v.Ask.Else != nil:
 			err = v.Ask.Else
 		}
 		if err != nil || reply != nil {

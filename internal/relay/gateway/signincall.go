@@ -264,6 +264,10 @@ func (s *signIn) tellProgress() {
 	if s.route.Token.IsZero() {
 		return
 	}
+	if s.route.away != nil {
+		s.route.away.tell("waiting for you to sign in to " + s.route.Server)
+		return
+	}
 	s.ticks++
 	value := float64(s.ticks) / 1000
 	s.route.Progress = &value

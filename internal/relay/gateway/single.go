@@ -12,6 +12,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/relay/bridge"
 	"github.com/dragoman-mcp/dragoman/internal/relay/catalog"
 	"github.com/dragoman-mcp/dragoman/internal/relay/policy"
+	"github.com/dragoman-mcp/dragoman/internal/relay/questions"
 )
 
 // Single presents one server with its own server information, names and URIs.
@@ -41,6 +42,8 @@ type Single struct {
 	// result is nil, the principal sees everything that Expose does not hide. Filter is called for
 	// each request and must not block.
 	Filter func(who *identity.Principal) catalog.Filter
+	// Questions has what waits for people, because clients can't show it. Nil means that nobody answers such questions.
+	Questions *questions.Box
 	// SignIn asks people to sign in to the server. Nil asks nobody.
 	SignIn *SignIn
 	// Kept keeps what the server said of itself to somebody who had signed in, for the next process. It may be
@@ -54,6 +57,7 @@ type Single struct {
 // Hello returns the server's own server information. If somebody has to sign in to the server first, see
 // greet.
 func (g *Single) Hello(ctx context.Context, f *mcp.ClientInfo) (*mcp.ServerInfo, error) {
+	f = lent(g.Questions, f)
 	if !g.SignIn.CanSignIn(g.Upstream.Name()) {
 		return g.Upstream.Hello(ctx, f)
 	}
@@ -77,7 +81,7 @@ func (g *Single) Call(ctx context.Context, c *mcp.Call, k mcp.Caller) (*mcp.Repl
 // Run does the same as Call, but if the policy lets the request pass, do answers it instead of the
 // server. A nil function leaves it to the server.
 func (g *Single) Run(ctx context.Context, c *mcp.Call, k mcp.Caller, do func(context.Context) (*mcp.Reply, error)) (*mcp.Reply, error) {
-	x := runner{bridge: g.Bridge, policy: g.Policy, audit: g.Audit, project: g.Project, listens: g.Listens, notices: &g.notices, signer: g.SignIn, instead: do}
+	x := runner{bridge: g.Bridge, policy: g.Policy, audit: g.Audit, project: g.Project, listens: g.Listens, notices: &g.notices, signer: g.SignIn, questions: g.Questions, instead: do}
 	return x.answer(ctx, g, c, k)
 }
 
@@ -270,6 +274,7 @@ func hidden(r *route, show catalog.Filter) error {
 
 // Notify forwards a client's notification to the server.
 func (g *Single) Notify(_ context.Context, f *mcp.ClientInfo, m *jsonrpc.Message) {
+	f = lent(g.Questions, f)
 	if g.shown(catalog.Both(g.Expose, filterFor(g.Filter, f))) {
 		g.Upstream.Forward(f, withoutSenderMeta(m), m.Method)
 	}
@@ -277,6 +282,7 @@ func (g *Single) Notify(_ context.Context, f *mcp.ClientInfo, m *jsonrpc.Message
 
 // Subscribe sends a legacy client the server's notifications, until detach is called.
 func (g *Single) Subscribe(f *mcp.ClientInfo, s mcp.Subscriber) (detach func()) {
+	f = lent(g.Questions, f)
 	var from []Upstream
 	if g.shown(catalog.Both(g.Expose, filterFor(g.Filter, f))) {
 		from = []Upstream{g.Upstream}
@@ -291,6 +297,7 @@ func (g *Single) SignedIn(scope string) { g.notices.signedIn(g.Upstream, scope) 
 // Resume subscribes an attached client to the resources that the client watched through another
 // gateway; see TakeWatched. Resume does not wait for the server.
 func (g *Single) Resume(f *mcp.ClientInfo, all Watched) {
+	f = lent(g.Questions, f)
 	show := catalog.Both(g.Expose, filterFor(g.Filter, f))
 	g.resume(f, g.Bridge, all, func(server, uri string) bool {
 		return show == nil || show.Shows(catalog.KindResource, server, uri)

@@ -40,8 +40,17 @@ type Call struct {
 	// Answers are the answers to the questions that steps have asked about this call, oldest first.
 	// A step reads its own with Answered.
 	Answers []mcp.Answered
+	// Elsewhere says what people who aren't behind the client have answered, oldest first. It's for auditors.
+	Elsewhere []Heard
 
 	heard bool // a step has read its answer
+}
+
+// Heard is the answer of a person to a question that the client couldn't show.
+type Heard struct {
+	Kind   string // confirmation, form or link
+	Action string // accept, decline or cancel
+	By     *identity.Principal
 }
 
 // Answered returns the person's answer to the question of a step, or nil if there is none. If the
@@ -93,7 +102,8 @@ type Ask struct {
 	Question *mcp.Question
 	// State is what the step wants back with the answer. No client can read or change it.
 	State []byte
-	// Else is the client's answer if it can't ask anybody. Nil means an error with the question.
+	// Else is the client's answer if it can't ask anybody, and nobody answers elsewhere. Nil means an error with the
+	// question.
 	Else error
 }
 
