@@ -146,7 +146,7 @@ func TestPinFileWithHalfALine(t *testing.T) {
 	k := newPinKeeper(nil, filepath.Join(t.TempDir(), "pins.jsonl"), slog.New(slog.DiscardHandler))
 	add := func(name string, state pins.State) {
 		p := pins.Pin{ID: pins.ID{Server: "notes", Kind: "tool", Name: name}, Sum: pins.SumOf([]byte(`"` + string(state) + `"`)), State: state}
-		if err := k.add("default", []pins.Pin{p}); err != nil {
+		if err := k.add(t.Context(), "default", []pins.Pin{p}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -169,5 +169,45 @@ func TestPinFileWithHalfALine(t *testing.T) {
 	}
 	if want := "sear trusted, sear rejected, xxxx trusted, list trusted"; err != nil || strings.Join(got, ", ") != want {
 		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// TestPinFileOfABusyServer lets one server fill the file: with tools, and with a definition that is approved again
+// and again. Its pins lose their definitions and its oldest approvals, but what was seen first stays, and another
+// server's pin has all it needs.
+func TestPinFileOfABusyServer(t *testing.T) {
+	t.Parallel()
+	k := newPinKeeper(nil, filepath.Join(t.TempDir(), "pins.jsonl"), slog.New(slog.DiscardHandler))
+	at := time.Now()
+	add := func(server, name, text string, state pins.State, size int) {
+		t.Helper()
+		at = at.Add(time.Second)
+		p := pins.Pin{ID: pins.ID{Server: server, Kind: "tool", Name: name}, Sum: pins.SumOf([]byte(text)), State: state, Since: at, Definition: []byte(strings.Repeat("x", size))}
+		if err := k.add(t.Context(), "default", []pins.Pin{p}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add("busy", "clock", "0", pins.Trusted, 10)
+	for i := range 2 * pins.MaxDecided {
+		add("busy", "clock", fmt.Sprint(1+i), pins.Approved, 100)
+	}
+	const big = 1 << 20
+	for i := range 2 * pins.MaxDefinitions / big {
+		add("busy", fmt.Sprint("tool", i), "1", pins.Trusted, big)
+	}
+	add("notes", "search", "1", pins.Trusted, big)
+	if info, err := os.Stat(k.file); err != nil || info.Size() > pins.MaxDefinitions+2*big {
+		t.Errorf("the file has %d bytes, %v", info.Size(), err)
+	}
+	all, err := k.Pins("default")
+	if err != nil || len(all) != 1+2*pins.MaxDefinitions/big+pins.MaxDecided+1 {
+		t.Errorf("%d pins, %v", len(all), err)
+	}
+	clock, err := k.PinsOf(t.Context(), "default", pins.ID{Server: "busy", Kind: "tool", Name: "clock"})
+	if err != nil || len(clock) != 1+pins.MaxDecided || clock[0].State != pins.Trusted || clock[1].Sum != pins.SumOf(fmt.Append(nil, 1+pins.MaxDecided)) {
+		t.Errorf("%d pins of the clock, %v", len(clock), err)
+	}
+	if p, err := k.PinsOf(t.Context(), "default", pins.ID{Server: "notes", Kind: "tool", Name: "search"}); err != nil || len(p) != 1 || len(p[0].Definition) != big {
+		t.Errorf("the other server's pin: %v", err)
 	}
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/dragoman-mcp/dragoman/internal/relay/pins"
 	"github.com/dragoman-mcp/dragoman/internal/team/sqldb"
@@ -19,7 +20,7 @@ func (s *Snapshot) SamePins(as *Snapshot) bool { return s.same(as, pinKind) }
 // TrustPins adds pins for what has none yet. What another process has seen first stays. It's no act, since
 // nobody decided anything.
 func (t *Tx) TrustPins(project string, all []pins.Pin) error {
-	added := false
+	added, room := false, pins.Room{}
 	for i := range all {
 		p := &all[i]
 		n, err := t.t.Count("FROM pins WHERE project = ? AND server = ? AND kind = ? AND name = ?", project, p.Server, p.Kind, p.Name)
@@ -29,7 +30,7 @@ func (t *Tx) TrustPins(project string, all []pins.Pin) error {
 		if n > 0 {
 			continue
 		}
-		if err := t.setPin(project, p); err != nil {
+		if err := t.setPin(project, p, room); err != nil {
 			return err
 		}
 		added = true
@@ -40,15 +41,34 @@ func (t *Tx) TrustPins(project string, all []pins.Pin) error {
 	return t.changed("trusted", pinKind, project)
 }
 
-// DecidePin adds a pin that somebody has approved or rejected.
+// DecidePin adds a pin that somebody has approved or rejected. Of the decisions about one definition, the newest are
+// kept; see pins.MaxDecided.
 func (t *Tx) DecidePin(project string, p pins.Pin) error {
-	if err := t.setPin(project, &p); err != nil {
+	if err := t.setPin(project, &p, pins.Room{}); err != nil {
+		return err
+	}
+	const decided = "project = ? AND server = ? AND kind = ? AND name = ? AND state <> 'trusted'"
+	of := []any{project, p.Server, p.Kind, p.Name}
+	err := t.t.Exec("DELETE FROM pins WHERE "+decided+" AND since < (SELECT since FROM pins WHERE "+decided+" ORDER BY since DESC LIMIT 1 OFFSET ?)",
+		slices.Concat(of, of, []any{pins.MaxDecided - 1})...)
+	if err != nil {
 		return err
 	}
 	return t.did(string(p.State), pinKind, project+"/"+p.Server+"/"+p.Kind+":"+p.Name+"@"+p.Sum.String(), about{project: project})
 }
 
-func (t *Tx) setPin(project string, p *pins.Pin) error {
+// setPin adds a pin, without its definition if its server has no room left for that.
+func (t *Tx) setPin(project string, p *pins.Pin, room pins.Room) error {
+	if _, known := room[p.Server]; !known {
+		var kept int
+		err := t.t.Row("SELECT COALESCE(SUM(LENGTH(definition)), 0) FROM pins WHERE project = ? AND server = ?", []any{project, p.Server}, &kept)
+		if err != nil {
+			return err
+		}
+		room[p.Server] = pins.MaxDefinitions - kept
+	}
+	fits := room.Fit(*p)
+	p = &fits
 	return t.t.Exec("INSERT INTO pins ("+pinColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) "+
 		"ON CONFLICT (project, server, kind, name, sum) DO UPDATE SET state = excluded.state, since = excluded.since, actor = excluded.actor",
 		project, p.Server, p.Kind, p.Name, p.Sum.String(), string(p.State), nonNil(p.Definition), t.t.Now, t.actor)

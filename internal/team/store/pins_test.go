@@ -70,3 +70,51 @@ func TestPins(t *testing.T) {
 		}
 	})
 }
+
+// TestPinsOfABusyServer bounds what is kept of one server, in both databases: its decisions about one definition, and
+// the definitions. What was seen first stays, and another server loses nothing.
+func TestPinsOfABusyServer(t *testing.T) {
+	both(t, func(t *testing.T, o Options) {
+		s := open(t, o)
+		clock := pins.ID{Server: "busy", Kind: "tool", Name: "clock"}
+		const big = 1 << 20
+		write := func(change func(t *Tx) error) {
+			t.Helper()
+			if err := s.Write(t.Context(), "bob", change); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write(func(x *Tx) error {
+			all := []pins.Pin{{ID: clock, Sum: pins.SumOf(nil), State: pins.Trusted, Definition: []byte("0")}}
+			for i := range 2 * pins.MaxDefinitions / big {
+				id := pins.ID{Server: "busy", Kind: "tool", Name: fmt.Sprint(i)}
+				all = append(all, pins.Pin{ID: id, Sum: pins.SumOf(nil), State: pins.Trusted, Definition: make([]byte, big)})
+			}
+			id := pins.ID{Server: "notes", Kind: "tool", Name: "search"}
+			return x.TrustPins("default", append(all, pins.Pin{ID: id, Sum: pins.SumOf(nil), State: pins.Trusted, Definition: make([]byte, big)}))
+		})
+		const decided = pins.MaxDecided + 5
+		for i := range decided {
+			write(func(x *Tx) error {
+				return x.DecidePin("default", pins.Pin{ID: clock, Sum: pins.SumOf(fmt.Append(nil, i)), State: pins.Approved, Definition: make([]byte, 100)})
+			})
+		}
+		all, err := s.PinsOf(t.Context(), "default", clock)
+		if err != nil || len(all) != 1+pins.MaxDecided || all[0].State != pins.Trusted || all[len(all)-1].Sum != pins.SumOf(fmt.Append(nil, decided-1)) {
+			t.Errorf("%d pins of the clock, %v", len(all), err)
+		}
+		bytes := map[string]int{}
+		for _, p := range s.Snapshot().Pins("default") {
+			kept, err := s.PinsOf(t.Context(), "default", p.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if p.Name != "clock" {
+				bytes[p.Server] += len(kept[0].Definition)
+			}
+		}
+		if bytes["busy"] >= pins.MaxDefinitions || bytes["busy"] < pins.MaxDefinitions-2*big || bytes["notes"] != big {
+			t.Errorf("%v bytes of definitions are kept", bytes)
+		}
+	})
+}
