@@ -26,25 +26,44 @@ type Index struct {
 
 type extent struct{ from, to uint32 }
 
-// post says how often a tool has a term in a field: 21 bits of the tool's number, 3 of the field, and 8 of
-// the count. Half a million of them are in an index of 5,000 tools.
+// post says how often a tool has a form of a term in a field: 20 bits of the tool's number, 3 of the field, 4
+// of the form, and 5 of the count. Half a million of them are in an index of 5,000 tools.
 type post uint32
 
 const (
-	maxTools = 1 << 21
-	maxCount = 1<<8 - 1
+	maxTools = 1 << 20
+	maxCount = 1<<5 - 1
 )
 
-func newPost(tool int, in field, count uint8) post { return post(tool<<11 | int(in)<<8 | int(count)) }
-func (p post) tool() int                           { return int(p >> 11) }
-func (p post) field() field                        { return field(p >> 8 & 7) }
-func (p post) count() float64                      { return float64(p & maxCount) }
+// form tells the words that share a term apart, such as issue and issues. Two of sixteen may be equal.
+type form uint8
+
+const (
+	forms   = 1 << 4
+	anyForm = form(forms)
+)
+
+func formOf(word []byte) form {
+	h := uint32(2166136261) // FNV-1a
+	for _, c := range word {
+		h = (h ^ uint32(c)) * 16777619
+	}
+	return form(h >> 28)
+}
+
+func newPost(tool int, in field, as form, count uint8) post {
+	return post(tool<<12 | int(in)<<9 | int(as)<<5 | int(count))
+}
+func (p post) tool() int      { return int(p >> 12) }
+func (p post) field() field   { return field(p >> 9 & 7) }
+func (p post) form() form     { return form(p >> 5 & (forms - 1)) }
+func (p post) count() float64 { return float64(p & maxCount) }
 
 // New indexes the tools of one server. It keeps their definitions, which must not be modified afterwards.
 func New(tools []Tool) *Index {
 	tools = tools[:min(len(tools), maxTools)]
 	x := &Index{tools: make([]*Tool, len(tools)), lengths: make([][fields]uint16, len(tools))}
-	b := builder{x: x, words: map[string]uint32{}, terms: map[string]uint32{}}
+	b := builder{x: x, ids: map[string]uint32{}, terms: map[string]uint32{}}
 	b.split.yield = b.add
 	for i := range tools {
 		x.tools[i] = &tools[i]
@@ -61,15 +80,21 @@ func (x *Index) Tools() []*Tool { return x.tools }
 type builder struct {
 	x     *Index
 	split splitter
-	words map[string]uint32 // the term of each word as it is written, so that each is shortened once
-	terms map[string]uint32
 	in    field
-	term  []byte // memory for the term that is being made
+	ids   map[string]uint32 // of words, so that each is shortened once
+	words []word
+	terms map[string]uint32
+	sizes []uint32 // how many posts each term has
+	term  []byte   // memory for the term that is being made
 
-	counts  [][fields]uint8 // of each term in the current tool
-	touched []uint32        // the terms that the current tool has
+	touched []uint32 // the words that the current tool has
 	found   []found
-	sizes   []uint32 // how many posts each term has
+}
+
+type word struct {
+	term   uint32
+	form   form
+	counts [fields]uint8 // in the current tool
 }
 
 type found struct {
@@ -84,20 +109,25 @@ func (b *builder) tool(i int) {
 	})
 	b.name(i)
 	var length [fields]int
-	for _, term := range b.touched {
-		for in, n := range b.counts[term] {
+	for _, id := range b.touched {
+		w := &b.words[id]
+		for in, n := range w.counts {
 			if n > 0 {
-				b.found = append(b.found, found{term, newPost(i, field(in), n)})
-				b.sizes[term]++
+				b.post(w.term, newPost(i, field(in), w.form, n))
 				length[in] += int(n)
 			}
 		}
-		b.counts[term] = [fields]uint8{}
+		w.counts = [fields]uint8{}
 	}
 	for in, n := range length {
 		b.x.lengths[i][in] = uint16(min(n, 1<<16-1))
 	}
 	b.touched = b.touched[:0]
+}
+
+func (b *builder) post(term uint32, p post) {
+	b.found = append(b.found, found{term, p})
+	b.sizes[term]++
 }
 
 // nameTerm is the term of a tool's whole name. No word has a space.
@@ -106,42 +136,37 @@ func nameTerm(name string) string { return " " + strings.ToLower(cut(name, maxNo
 // name makes the tool's names known, of which the field says whether it's the name without a prefix.
 func (b *builder) name(i int) {
 	t := b.x.tools[i]
-	add := func(name string, in field) {
-		id := b.id(nameTerm(name))
-		b.found = append(b.found, found{id, newPost(i, in, 1)})
-		b.sizes[id]++
-	}
-	add(t.Name, inName)
+	b.post(b.termID(nameTerm(t.Name)), newPost(i, inName, 0, 1))
 	if t.Bare != "" && t.Bare != t.Name {
-		add(t.Bare, inServer)
+		b.post(b.termID(nameTerm(t.Bare)), newPost(i, inServer, 0, 1))
 	}
 }
 
-func (b *builder) id(term string) uint32 {
+func (b *builder) termID(term string) uint32 {
 	id, ok := b.terms[term]
 	if !ok {
 		id = uint32(len(b.terms))
 		b.terms[term] = id
-		b.counts, b.sizes = append(b.counts, [fields]uint8{}), append(b.sizes, 0)
+		b.sizes = append(b.sizes, 0)
 	}
 	return id
 }
 
 // add counts a word of the current field.
-func (b *builder) add(word []byte, _ bool) {
-	id, ok := b.words[string(word)]
+func (b *builder) add(text []byte, _ bool) {
+	id, ok := b.ids[string(text)]
 	if !ok {
-		w := string(word)
-		b.term = termOf(append(b.term[:0], word...))
-		id = b.id(string(b.term))
-		b.words[w] = id
+		id = uint32(len(b.words))
+		b.ids[string(text)] = id
+		b.term = termOf(append(b.term[:0], text...))
+		b.words = append(b.words, word{term: b.termID(string(b.term)), form: formOf(text)})
 	}
-	c := &b.counts[id]
-	if *c == [fields]uint8{} {
+	w := &b.words[id]
+	if w.counts == [fields]uint8{} {
 		b.touched = append(b.touched, id)
 	}
-	if c[b.in] < maxCount {
-		c[b.in]++
+	if w.counts[b.in] < maxCount {
+		w.counts[b.in]++
 	}
 }
 

@@ -39,18 +39,20 @@ func (t *Tool) read(text func(in field, text string)) {
 	text(inName, t.bare())
 	text(inServer, t.Server)
 	text(inServer, t.Hint)
-	def := jsonrpc.ValueOf(t.Definition)
-	for _, title := range [2]jsonrpc.Value{def.Get("title"), def.Get("annotations", "title")} {
-		s, _ := title.Text()
+	def := jsonrpc.Whole(t.Definition)
+	var at [4]jsonrpc.Span
+	jsonrpc.FindAll(t.Definition, def, []string{"title", "annotations", "description", "inputSchema"}, at[:])
+	for _, title := range [2]jsonrpc.Span{at[0], jsonrpc.Find(t.Definition, at[1], "title")} {
+		s, _ := jsonrpc.Text(t.Definition, title)
 		text(inServer, cut(s, maxNote))
 	}
-	about, _ := def.Get("description").Text()
+	about, _ := jsonrpc.Text(t.Definition, at[2])
 	about = cut(about, maxAbout)
 	first, rest := sentence(about)
 	text(inSentence, first)
 	text(inText, rest)
 	r := reader{text, maxNodes}
-	r.schema(def.Get("inputSchema"), 0)
+	r.schema(jsonrpc.ValueOf(at[3].Of(t.Definition)), 0)
 }
 
 func (t *Tool) bare() string {

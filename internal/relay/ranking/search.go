@@ -29,7 +29,7 @@ const (
 // Bounds of a query. What is longer is not looked at.
 const (
 	maxQuery = 4 << 10
-	maxTerms = 40
+	maxTerms = 24
 )
 
 // weights are those of BM25F for the fields; see docs/adr/0050. lengths says how much a field that is longer
@@ -39,6 +39,7 @@ type weights struct {
 	lengths [fields]float64
 	k1      float64
 	synonym float64
+	form    float64 // of another form of a word, such as the singular of issues
 	rare    float64 // a power below 1 takes weight from rare words, which in a sentence often mean nothing
 }
 
@@ -47,6 +48,7 @@ var standard = weights{
 	lengths: [fields]float64{0.3, 0.6, 0.6, 0.6, 0.6, 0.6},
 	k1:      1.2,
 	synonym: 0.5,
+	form:    0.6,
 	rare:    0.6,
 }
 
@@ -123,6 +125,7 @@ type concept struct{ terms []weighted }
 
 type weighted struct {
 	term   string
+	form   form
 	weight float64
 }
 
@@ -130,30 +133,31 @@ type weighted struct {
 func (s *search) concepts(query string) (out []concept) {
 	type queried struct {
 		term  string
-		parts []string
+		form  form
+		parts []queried
 	}
 	var words []queried
 	skipped := false // whether the last word was left out
 	split := splitter{parts: true, yield: func(word []byte, part bool) {
-		term := string(termOf(slices.Clone(word)))
+		q := queried{term: string(termOf(slices.Clone(word))), form: formOf(word)}
 		switch {
 		case part && skipped:
 		case part:
 			last := &words[len(words)-1]
-			last.parts = append(last.parts, term)
+			last.parts = append(last.parts, q)
 		default:
 			if skipped = empty[string(word)] || len(words) == maxTerms; !skipped {
-				words = append(words, queried{term: term})
+				words = append(words, q)
 			}
 		}
 	}}
 	split.split(query)
 	seen := map[string]bool{}
-	add := func(terms ...string) {
-		for _, term := range terms {
-			if !seen[term] {
-				seen[term] = true
-				out = append(out, s.concept(term))
+	add := func(all ...queried) {
+		for _, q := range all {
+			if !seen[q.term] {
+				seen[q.term] = true
+				out = append(out, s.concept(q.term, q.form))
 			}
 		}
 	}
@@ -161,22 +165,22 @@ func (s *search) concepts(query string) (out []concept) {
 		// What people write as two words may be one in a name: a file system.
 		if i > 0 {
 			if both := words[i-1].term + q.term; s.known(both) {
-				add(both)
+				add(queried{term: both, form: anyForm})
 			}
 		}
 		if len(q.parts) > 0 && !s.known(q.term) {
 			add(q.parts...)
 		} else {
-			add(q.term)
+			add(q)
 		}
 	}
 	return out
 }
 
-func (s *search) concept(term string) concept {
-	c := concept{[]weighted{{term, 1}}}
+func (s *search) concept(term string, as form) concept {
+	c := concept{[]weighted{{term, as, 1}}}
 	for _, t := range synonyms[term] {
-		c.terms = append(c.terms, weighted{t, s.w.synonym})
+		c.terms = append(c.terms, weighted{t, anyForm, s.w.synonym})
 	}
 	return c
 }
@@ -217,7 +221,11 @@ func (s *search) term(t weighted) {
 			for ; n < len(posts) && posts[n].tool() == tool; n++ {
 				f := posts[n].field()
 				b := s.w.lengths[f]
-				much += s.w.field[f] * posts[n].count() / (1 - b + b*float64(x.lengths[tool][f])/s.mean[f])
+				worth := s.w.field[f] * posts[n].count() / (1 - b + b*float64(x.lengths[tool][f])/s.mean[f])
+				if t.form != anyForm && t.form != posts[n].form() {
+					worth *= s.w.form
+				}
+				much += worth
 			}
 			posts = posts[n:]
 			if at := s.first[i] + tool; s.may[at] {
@@ -282,16 +290,19 @@ func (s *search) mark(name string) {
 
 // hits returns the n best tools in their order. Without all, those that fit nothing are left out.
 func (s *search) hits(n int, all bool) (out []Hit) {
+	var worst *Hit // the last of the n best so far
 	for i, x := range s.in {
 		for j, t := range x.tools {
 			at := s.first[i] + j
-			if h := (Hit{t, s.score[at], s.sure[at] > unnamed, s.sure[at]}); s.may[at] && (all || h.Named || h.Score > 0) {
-				out = append(out, h)
+			h := Hit{t, s.score[at], s.sure[at] > unnamed, s.sure[at]}
+			if !s.may[at] || !all && !h.Named && h.Score == 0 || worst != nil && better(h, *worst) > 0 {
+				continue
 			}
-			// Sorting all that fit a little would cost more than finding them.
-			if len(out) == 2*n+1000 {
+			if out = append(out, h); len(out)/2 >= n {
 				slices.SortFunc(out, better)
 				out = out[:n]
+				last := out[n-1]
+				worst = &last
 			}
 		}
 	}

@@ -76,6 +76,16 @@ func TestSearch(t *testing.T) {
 	}
 }
 
+// TestForms has two tools that differ in nothing but the form of a word.
+func TestForms(t *testing.T) {
+	in := []*Index{New([]Tool{tool("a", "see_issue", "x"), tool("a", "see_issues", "x")})}
+	for query, want := range map[string]string{"issue": "a__see_issue", "issues": "a__see_issues", "tickets": "a__see_issue"} {
+		if hits := Search(query, in, nil, 2); len(hits) != 2 || hits[0].Tool.Name != want {
+			t.Errorf("%q finds %v, want %q first of both", query, names(hits), want)
+		}
+	}
+}
+
 // TestSearchAll asks for all tools: those that don't fit come last.
 func TestSearchAll(t *testing.T) {
 	hits := Search("delete", office(), func(x *Tool) bool { return x.Server == "files" }, 0)
@@ -115,14 +125,11 @@ func TestNothingOfHidden(t *testing.T) {
 func TestExactName(t *testing.T) {
 	in := crowd(200, 25)
 	for _, x := range in {
-		for _, y := range x.tools {
-			if hits := Search(y.Name, []*Index{x}, nil, 8); len(hits) == 0 || hits[0].Tool != y || !hits[0].Named {
-				t.Fatalf("%q finds %v", y.Name, names(hits))
-			}
-		}
 		y := x.tools[len(x.tools)-1]
-		if hits := Search("delete the file with "+y.Name+", please", in, nil, 8); hits[0].Tool != y {
-			t.Errorf("%q finds %v", y.Name, names(hits))
+		for _, query := range []string{y.Name, "delete the file with " + y.Name + ", please", strings.ToUpper(y.Name)} {
+			if hits := Search(query, in, nil, 8); len(hits) == 0 || hits[0].Tool != y || !hits[0].Named {
+				t.Errorf("%q finds %v", query, names(hits))
+			}
 		}
 	}
 }
@@ -139,7 +146,7 @@ func TestNeverNothing(t *testing.T) {
 
 // TestDeterministic is TS12: neither the order of servers nor that of tools nor that of maps matters.
 func TestDeterministic(t *testing.T) {
-	one, other := crowd(60, 25), crowd(60, 25)
+	one, other := crowd(20, 25), crowd(20, 25)
 	rand.Shuffle(len(other), func(i, j int) { other[i], other[j] = other[j], other[i] })
 	for i, x := range other {
 		var tools []Tool
@@ -218,7 +225,7 @@ func crowded(server, tools int) (out []Tool) {
 	text := func(words int) string {
 		var b strings.Builder
 		for i := range words {
-			fmt.Fprintf(&b, "%s %s%d %s", pick(someVerbs), pick(someNouns), r.IntN(60), []string{"of the ", "in a ", ". It "}[i%3])
+			fmt.Fprintf(&b, "%s %s%d %s", pick(someVerbs), pick(someNouns), r.IntN(8), []string{"of the ", "in a ", ". It "}[i%3])
 		}
 		return b.String()
 	}
@@ -227,7 +234,7 @@ func crowded(server, tools int) (out []Tool) {
 		for k := range 1 + r.IntN(6) {
 			params = append(params, fmt.Sprintf(`"%s_%d":{"type":"string","description":"%s"}`, pick(someNouns), k, text(4)))
 		}
-		out = append(out, tool(fmt.Sprintf("server%d", server), fmt.Sprintf("%s_%s_%d", pick(someVerbs), pick(someNouns), j), text(30),
+		out = append(out, tool(fmt.Sprintf("server%d", server), fmt.Sprintf("%s_%s_%d", pick(someVerbs), pick(someNouns), j), text(55),
 			`"inputSchema":{"type":"object","properties":{`+strings.Join(params, ",")+`}}`))
 	}
 	return out

@@ -2,53 +2,15 @@ package ranking
 
 import "bytes"
 
-// stem shortens an English word in lower case to its stem, so that "issues" finds "issue" and "searching"
-// "search". It is the algorithm of M. F. Porter, "An algorithm for suffix stripping", Program 14/3 (1980),
-// with the two departures of his own implementation (rule logi and bli for abli). The names of the steps and
-// of the conditions are the paper's. It works in place: the result is w or a part of it.
+// stem shortens an English word in lower case, so that issues finds issue, and creating create. It's the first
+// and the last step of M. F. Porter, "An algorithm for suffix stripping", Program 14/3 (1980), with the names
+// of its conditions. The three steps between them, which make one term of generate, general and generous,
+// find no more (docs/adr/0050). It works in place: the result is w or a part of it.
 func stem(w []byte) []byte {
 	if len(w) <= 2 {
 		return w
 	}
-	w = step1(w)
-	w = replace(w, 0, step2)
-	w = replace(w, 0, step3)
-	w = step4(w)
-	return step5(w)
-}
-
-// rule replaces the end of a word.
-type rule struct{ from, to string }
-
-// The longest ending that fits decides, so of two endings of which one ends with the other, the longer one
-// comes first.
-var (
-	step2 = []rule{
-		{"ational", "ate"}, {"tional", "tion"}, {"enci", "ence"}, {"anci", "ance"}, {"izer", "ize"}, {"bli", "ble"},
-		{"alli", "al"}, {"entli", "ent"}, {"eli", "e"}, {"ousli", "ous"}, {"ization", "ize"}, {"ation", "ate"},
-		{"ator", "ate"}, {"alism", "al"}, {"iveness", "ive"}, {"fulness", "ful"}, {"ousness", "ous"}, {"aliti", "al"},
-		{"iviti", "ive"}, {"biliti", "ble"}, {"logi", "log"},
-	}
-	step3 = []rule{
-		{"icate", "ic"}, {"ative", ""}, {"alize", "al"}, {"iciti", "ic"}, {"ical", "ic"}, {"ful", ""}, {"ness", ""},
-	}
-	step4Ends = []string{
-		"al", "ance", "ence", "er", "ic", "able", "ible", "ant", "ement", "ment", "ent", "ion", "ou", "ism", "ate", "iti",
-		"ous", "ive", "ize",
-	}
-)
-
-// replace applies the rule whose ending fits, if what is before the ending has a measure above least.
-func replace(w []byte, least int, rules []rule) []byte {
-	for _, r := range rules {
-		if front, ok := cutEnd(w, r.from); ok {
-			if measure(front) > least {
-				return append(front, r.to...)
-			}
-			return w
-		}
-	}
-	return w
+	return step5(step1(w))
 }
 
 // step1 removes plurals, -ed and -ing.
@@ -86,20 +48,6 @@ func mend(w []byte) []byte {
 		return append(w, 'e')
 	}
 	return w
-}
-
-func step4(w []byte) []byte {
-	best := ""
-	for _, end := range step4Ends {
-		if len(end) > len(best) && hasEnd(w, end) {
-			best = end
-		}
-	}
-	front := w[:len(w)-len(best)]
-	if measure(front) <= 1 || best == "ion" && !hasEnd(front, "s") && !hasEnd(front, "t") {
-		return w
-	}
-	return front
 }
 
 // step5 removes a last e, and one of two l.
