@@ -9,6 +9,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
+	"github.com/dragoman-mcp/dragoman/internal/relay/limits"
 	"github.com/dragoman-mcp/dragoman/internal/team/access"
 	"github.com/dragoman-mcp/dragoman/internal/team/store"
 )
@@ -34,6 +35,7 @@ type APIKey struct {
 	Expired      bool       `json:"expired" doc:"whether the key has expired"`
 	OverlapUntil *time.Time `json:"overlapUntil,omitempty" doc:"until when the secret before the last rotation works too; left out if it doesn't"`
 	Used         *time.Time `json:"used,omitempty" doc:"the minute in which the key was last used; left out if it never was"`
+	Refused      uint64     `json:"refused,omitempty" doc:"number of calls that limits per key have refused since dragoman started; left out if none"`
 	Made         time.Time  `json:"made" doc:"when the key was made"`
 	By           string     `json:"by" doc:"who made it"`
 }
@@ -108,9 +110,15 @@ func (a *keyAPI) readKeys(r *http.Request) (any, *Problem) {
 		return nil, bad
 	}
 	out := APIKeys{Keys: make([]APIKey, 0, len(p.items)), Total: len(all), Next: p.next}
-	uses := a.desk.Uses(r.Context())
+	uses, refused := a.desk.Uses(r.Context()), map[string]uint64{}
+	for _, x := range a.project.Refusals() {
+		if x.Per == limits.Key {
+			refused[x.ID] += x.Times
+		}
+	}
 	for i := range p.items {
 		x := a.showKey(&p.items[i])
+		x.Refused = refused[access.KeySubject+x.ID]
 		if at, ok := uses[x.ID]; ok {
 			x.Used = &at
 		}

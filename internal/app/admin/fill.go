@@ -13,6 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/relay/calls"
 	"github.com/dragoman-mcp/dragoman/internal/relay/catalog"
+	"github.com/dragoman-mcp/dragoman/internal/relay/limits"
 	"github.com/dragoman-mcp/dragoman/internal/relay/upstream"
 	"github.com/dragoman-mcp/dragoman/internal/team/audit"
 	"github.com/dragoman-mcp/dragoman/internal/team/store"
@@ -91,6 +92,13 @@ func (a *statusAPI) Report() *Report {
 			who = a.alias.of(principal)
 		}
 		r.Listens = append(r.Listens, Listens{Client: who, Open: n})
+	}
+	for _, x := range a.project.Refusals() {
+		l := LimitRefusals{Per: x.Per.String(), Of: x.ID, Limit: x.What.String(), Refused: x.Times}
+		if x.Per == limits.Key || x.Per == limits.Person {
+			l.Of = a.alias.of(x.ID)
+		}
+		r.Limits = append(r.Limits, l)
 	}
 	slices.SortFunc(r.Listens, func(x, y Listens) int { return cmp.Compare(x.Client, y.Client) })
 	return r

@@ -33,7 +33,16 @@ type Report struct {
 	Parked          []ParkedCall     `json:"parked" doc:"the calls that wait for a modern client to answer a server request, the oldest first"`
 	Listens         []Listens        `json:"listens" doc:"the clients with open subscriptions/listen requests"`
 	Losses          []Loss           `json:"losses" doc:"what was left out of messages since the start, usually because the other side's revision can't express it"`
+	Limits          []LimitRefusals  `json:"limits,omitempty" doc:"how many calls limits have refused since the start; left out if none"`
 	DemoClients     []string         `json:"demoClients,omitempty" doc:"the names of the clients that serve --demo starts; left out if there are none"`
+}
+
+// LimitRefusals says how many calls a limit has refused.
+type LimitRefusals struct {
+	Per     string `json:"per" enum:"key,person,project,server" doc:"whose limit it is"`
+	Of      string `json:"of,omitempty" doc:"the name of the server, or an alias of the key or the person, as in sessions; left out for the project, for clients without a key, and for all further keys if there are too many"`
+	Limit   string `json:"limit" enum:"calls_per_second,calls_in_flight,bytes_per_minute" doc:"the number that the calls would have exceeded"`
+	Refused uint64 `json:"refused" doc:"number of calls that were refused since the start"`
 }
 
 // Refusal says why Dragoman refused the current content of the configuration file.

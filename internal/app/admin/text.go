@@ -52,6 +52,10 @@ func (r *Report) Text(now time.Time) []byte {
 	for _, l := range r.Losses {
 		line(1, "%s %s: %d", l.Server, excerpt.Word(l.What, maxName), l.Count)
 	}
+	line(0, "limits: %s", number(len(r.Limits), "kind")+" of refusals")
+	for _, l := range r.Limits {
+		line(1, "%s %s %s: %d", l.Per, l.Of, l.Limit, l.Refused)
+	}
 	line(0, "---- end")
 	return b.Bytes()
 }

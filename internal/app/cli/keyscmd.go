@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -154,6 +155,10 @@ func (c *keysCommand) list(cmd *cobra.Command, _ []string) error {
 // keyTable returns the table of keys, which fits 80 columns also where there is no terminal.
 func keyTable(keys []admin.APIKey, now time.Time) screen.Table {
 	t := screen.Table{Width: 80, Columns: []screen.Column{{Title: "ID", Whole: true}, {Title: "NAME", Most: 24}, {Title: "ROLE", Whole: true}, {Title: "EXPIRES", Whole: true}, {Title: "USED", Whole: true}, {Title: "MAY USE", Wrap: true}}}
+	refused := slices.ContainsFunc(keys, func(k admin.APIKey) bool { return k.Refused > 0 })
+	if refused {
+		t.Columns = slices.Insert(t.Columns, 5, screen.Column{Title: "REFUSED", Whole: true, Right: true})
+	}
 	owned := slices.ContainsFunc(keys, func(k admin.APIKey) bool { return k.Owner != "" })
 	if owned {
 		t.Columns = slices.Insert(t.Columns, 2, screen.Column{Title: "OWNER", Most: 16})
@@ -171,6 +176,9 @@ func keyTable(keys []admin.APIKey, now time.Time) screen.Table {
 			use = "all servers"
 		}
 		row := []screen.Cell{{Text: k.ID}, {Text: k.Name}, {Text: k.Role}, expires, {Text: usedText(k.Used, now)}, {Text: cmp.Or(use, "-")}}
+		if refused { // by a limit per key
+			row = slices.Insert(row, 5, screen.Cell{Text: strconv.FormatUint(k.Refused, 10)})
+		}
 		if owned {
 			row = slices.Insert(row, 2, screen.Cell{Text: cmp.Or(k.Owner, "-")})
 		}

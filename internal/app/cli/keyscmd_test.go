@@ -317,4 +317,6 @@ func TestKeyTable(t *testing.T) {
 	keys[3].Owner = ""
 	none := keyTable(keys, noon)
 	golden(t, "keys.txt", owned.Text()+"\n"+none.Text())
+	refused := keyTable([]admin.APIKey{{ID: "gvnKZN87Dtms", Name: "ci", Role: "caller", Refused: 12345, Used: ago(time.Second)}, {ID: "GHs9JC9X2b0R", Name: "deploy", Role: "admin"}}, noon)
+	golden(t, "keys-refused.txt", refused.Text())
 }

@@ -416,6 +416,7 @@ func newDaemon(o ServeOptions, e *entry, local bool) *daemon {
 	d.metrics.WatchEndpoints(d.counts, d.guard)
 	d.metrics.WatchServers(d.statuses)
 	d.metrics.WatchPins(d.changedPins)
+	d.metrics.WatchLimits(d.runtime.Refusals)
 	d.metrics.WatchTraces(d.traces)
 	return d
 }

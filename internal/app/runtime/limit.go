@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -139,8 +140,7 @@ func (l limit) After(_ context.Context, c *policy.Call, a *policy.Answer) {
 
 // refuse returns the error for a call over a limit, and counts it.
 func (l limit) refuse(c *policy.Call, r *limits.Refusal) error {
-	name, whose := l.whose(c, r)
-	l.table.Note(r, name)
+	l.table.Note(r)
 	var how string
 	switch r.What {
 	case limits.Calls:
@@ -156,26 +156,34 @@ func (l limit) refuse(c *policy.Call, r *limits.Refusal) error {
 	after := time.Duration(math.Ceil(r.After.Seconds()*10)) * time.Second / 10
 	return &mcp.Error{
 		Origin: mcp.FromGateway, Upstream: c.Server, Cause: "limit", Outcome: mcp.NotSent, Retryable: true, RetryAfter: r.After.Truncate(time.Millisecond) + time.Millisecond,
-		Message: fmt.Sprintf("the request was not sent: %s %s; send it again in %s, or ask whoever runs Dragoman for more", whose, how, after),
+		Message: fmt.Sprintf("the request was not sent: %s %s; send it again in %s, or ask whoever runs Dragoman for more", l.whose(c, r), how, after),
 	}
 }
 
-// whose returns what people call the party of a limit, alone and in a sentence.
-func (l limit) whose(c *policy.Call, r *limits.Refusal) (name, whose string) {
+// whose returns whom a limit is of, as the beginning of a sentence.
+func (l limit) whose(c *policy.Call, r *limits.Refusal) string {
 	who := l.caller(c.Who)
 	switch {
 	case r.Per == limits.Project:
-		return r.Project, "the project " + quoted(r.Project)
+		return "the project " + quoted(r.Project)
 	case r.Per == limits.Server:
-		return r.ID, "the server " + quoted(r.ID)
+		return "the server " + quoted(r.ID)
 	case r.Per == limits.Person && who.Person != "":
-		return who.Person, quoted(who.Person) + " with all keys together"
+		return quoted(who.Person) + " with all keys together"
 	case who.Key != "":
-		return who.Key, "the key " + quoted(who.Key)
+		return "the key " + quoted(who.Key)
 	case c.Who.Key() == "":
-		return "local", "whoever has no key"
+		return "whoever has no key"
 	case c.Who.Name != "":
-		return c.Who.Name, "the sign-in of " + quoted(c.Who.Name)
+		return "the sign-in of " + quoted(c.Who.Name)
 	}
-	return "", "this sign-in"
+	return "this sign-in"
+}
+
+// Refusals returns how often limits have refused calls, of all projects.
+func (r *Runtime) Refusals() []limits.Refused { return r.traffic.Refused() }
+
+// Refusals returns how often the project's limits have refused calls.
+func (p *Project) Refusals() []limits.Refused {
+	return slices.DeleteFunc(p.runtime.Refusals(), func(x limits.Refused) bool { return x.Project != p.name })
 }

@@ -229,7 +229,7 @@ func TestLimitsOfSpreadCalls(t *testing.T) {
 		t.Errorf("the servers ran %d calls of ann, %d of them as tasks, and %d of bob; want %d of each", n, tasks, h.executions("bob"), most)
 	}
 	all := h.traffic.Refused()
-	if len(all) != 1 || all[0].Per != limits.Person || all[0].Name != "ann" || all[0].Times == 0 {
+	if len(all) != 1 || all[0].Per != limits.Person || all[0].ID != "ann" || all[0].Times == 0 {
 		t.Errorf("counted: %+v", all)
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
+	"github.com/dragoman-mcp/dragoman/internal/relay/limits"
 	"github.com/dragoman-mcp/dragoman/internal/relay/upstream"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
@@ -30,6 +31,7 @@ func everyMetric() map[string][]string {
 	m.WatchBudget(transport.NewBudget(1))
 	m.WatchEndpoints(func() []Endpoint { return []Endpoint{{Path: "/mcp", HTTP: streamhttp.Counts{Refused: 1}}} }, httpdoor.NewGuard(nil, nil, nil))
 	m.WatchPins(func() map[string]map[string]int { return map[string]map[string]int{"default": {"s": 1}} })
+	m.WatchLimits(func() []limits.Refused { return []limits.Refused{{Party: limits.Party{Project: "default"}, Times: 1}} })
 	m.WatchTraces(&Traces{})
 	p.Publish(event.Event{Kind: event.Call, Server: "s", Outcome: event.OK, Waited: 1})
 	p.Publish(event.Event{Kind: event.Handshake, Server: "s", Outcome: event.OK})

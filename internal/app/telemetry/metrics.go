@@ -15,6 +15,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
+	"github.com/dragoman-mcp/dragoman/internal/relay/limits"
 	"github.com/dragoman-mcp/dragoman/internal/relay/upstream"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
@@ -148,6 +149,29 @@ func (m *Metrics) WatchBudget(b *transport.Budget) {
 func (m *Metrics) WatchPins(all func() map[string]map[string]int) {
 	m.registry.MustRegister(&changedPins{all: all, desc: prometheus.NewDesc(
 		"dragoman_changed_definitions", "Tools, prompts and templates of a server that have changed since they were approved, and about which nobody has decided.", []string{"project", "server"}, nil)})
+}
+
+// WatchLimits exports how many calls limits have refused, which all returns. It's called on each scrape.
+func (m *Metrics) WatchLimits(all func() []limits.Refused) {
+	m.registry.MustRegister(&refusedCalls{all: all, desc: prometheus.NewDesc(
+		"dragoman_limit_refusals_total", "Calls that a limit has refused. The party is the id of a key or a person, or the name of a server; it's empty for a project, for clients without a key, and for all further ones if there are too many.",
+		[]string{"project", "per", "party", "limit"}, nil)})
+}
+
+// refusedCalls is the collector of WatchLimits.
+type refusedCalls struct {
+	all  func() []limits.Refused
+	desc *prometheus.Desc
+}
+
+// Describe implements prometheus.Collector.
+func (x *refusedCalls) Describe(c chan<- *prometheus.Desc) { c <- x.desc }
+
+// Collect implements prometheus.Collector.
+func (x *refusedCalls) Collect(c chan<- prometheus.Metric) {
+	for _, r := range x.all() {
+		c <- prometheus.MustNewConstMetric(x.desc, prometheus.CounterValue, float64(r.Times), r.Project, r.Per.String(), r.ID, r.What.String())
+	}
 }
 
 // changedPins is the collector of WatchPins.

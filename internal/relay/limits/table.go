@@ -58,7 +58,7 @@ const (
 type Table struct {
 	mu      sync.Mutex
 	all     map[Party]*account
-	refused map[refused]*Refused
+	refused map[refused]uint64
 }
 
 // account is the use of one party.
@@ -73,11 +73,10 @@ type refused struct {
 	what What
 }
 
-// Refused is how often a limit has refused calls of a party. Name is what people call the party.
+// Refused is how often a limit has refused calls of a party.
 type Refused struct {
 	Party
 	What  What
-	Name  string
 	Times uint64
 }
 
@@ -249,32 +248,26 @@ func (a *account) left(now time.Time) float64 {
 	return least
 }
 
-// Note counts a refusal of a party, which people call name. When there is no room for another party, all further ones
-// of a project count together, without an ID.
-func (t *Table) Note(r *Refusal, name string) {
+// Note counts a refusal. When there is no room for another party, all further ones of a project count together, without
+// an ID.
+func (t *Table) Note(r *Refusal) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	key := refused{r.Party, r.What}
-	if t.refused[key] == nil && len(t.refused) >= maxRefused {
-		key.ID, name = "", ""
+	if t.refused[key] == 0 && len(t.refused) >= maxRefused {
+		key.ID = ""
 	}
-	x := t.refused[key]
-	if x == nil {
-		if t.refused == nil {
-			t.refused = make(map[refused]*Refused)
-		}
-		x = &Refused{Party: key.Party, What: key.what}
-		t.refused[key] = x
+	if t.refused == nil {
+		t.refused = make(map[refused]uint64)
 	}
-	x.Name = name
-	x.Times++
+	t.refused[key]++
 }
 
 // Refused returns how often each limit has refused calls of each party, in order.
 func (t *Table) Refused() (all []Refused) {
 	t.mu.Lock()
-	for _, x := range t.refused {
-		all = append(all, *x)
+	for x, n := range t.refused {
+		all = append(all, Refused{x.Party, x.what, n})
 	}
 	t.mu.Unlock()
 	slices.SortFunc(all, func(x, y Refused) int {

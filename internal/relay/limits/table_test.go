@@ -163,10 +163,10 @@ func TestTableIsBounded(t *testing.T) {
 		}
 		end()
 		for i := range 2 * maxRefused {
-			table.Note(&Refusal{Claim: key(fmt.Sprint(i), Limit{}), What: Calls}, fmt.Sprint("key ", i))
+			table.Note(&Refusal{Claim: key(fmt.Sprint(i), Limit{}), What: Calls})
 		}
 		all := table.Refused()
-		if len(all) != maxRefused+1 || all[0].ID != "" || all[0].Name != "" || all[0].Times != maxRefused {
+		if len(all) != maxRefused+1 || all[0].ID != "" || all[0].Times != maxRefused {
 			t.Errorf("%d parties were refused, and of the rest %+v", len(all), all[0])
 		}
 	})
