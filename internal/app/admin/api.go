@@ -105,6 +105,7 @@ type API struct {
 	secretAPI
 	promptAPI
 	pinAPI
+	questionAPI
 	projectAPI
 	ruleAPI
 }
@@ -144,7 +145,7 @@ func New(o Options) *API {
 	}
 	h := house{project: p, access: o.Access, desk: o.Desk, roster: o.Roster, safe: o.Safe}
 	a.keyAPI, a.peopleAPI, a.secretAPI, a.promptAPI = keyAPI{h}, peopleAPI{h, linkBase(&o)}, secretAPI{h}, promptAPI{h}
-	a.grantAPI, a.pinAPI = grantAPI{h, o.Ledger}, pinAPI{h}
+	a.grantAPI, a.pinAPI, a.questionAPI = grantAPI{h, o.Ledger}, pinAPI{h}, questionAPI{h}
 	a.auditAPI = auditAPI{h, o.Trail}
 	a.projectAPI = projectAPI{house: h, door: &a.door, homes: o.Homes, inUse: a.inUse, file: o.Config}
 	a.ruleAPI = ruleAPI{house: h, projects: &a.projectAPI, open: o.Local && !o.Closed}

@@ -46,7 +46,7 @@ func (a *statusAPI) Report() *Report {
 		Name: "dragoman", Version: a.version, Project: a.project.name(), Projects: a.projects(), PID: os.Getpid(), State: "serving",
 		Started: a.started.UTC(), UptimeSeconds: int64(now.Sub(a.started).Seconds()), Configured: state.Configured.UTC(), Config: a.config,
 		Conversations: map[string]int{}, Endpoints: []Endpoint{}, Servers: []Server{},
-		Parked: []ParkedCall{}, Listens: []Listens{}, Losses: a.losses(a.project.name()), DemoClients: a.demoClients,
+		Parked: []ParkedCall{}, Questions: state.Questions, Listens: []Listens{}, Losses: a.losses(a.project.name()), DemoClients: a.demoClients,
 	}
 	r.InFlight = InFlight(a.budget.State())
 	if state.Draining {

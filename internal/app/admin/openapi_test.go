@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dragoman-mcp/dragoman/internal/protocol/schema"
+	"github.com/dragoman-mcp/dragoman/internal/relay/questions"
 	"github.com/dragoman-mcp/dragoman/internal/server/demo"
 )
 
@@ -185,8 +186,11 @@ func (r *rig) prepare() func(path, name string) string {
 	r.tell(http.MethodPut, "/secrets/gh", `{"value":"x"}`, http.StatusOK, &KeptSecret{})
 	r.tell(http.MethodPost, "/prompts", `{"name":"old","text":"{{x}}","arguments":[{"name":"x","values":["y"]}]}`, http.StatusCreated, &KeptPrompt{})
 	r.tell(http.MethodPut, "/projects/old", `{"title":"Old"}`, http.StatusCreated, &KeptProject{})
+	question, _ := r.asks("default", questions.Question{Server: "old", Message: "Why?", Schema: []byte(`{"type":"object"}`)})
 	return func(path, name string) string {
 		switch {
+		case strings.HasPrefix(path, "/questions/"):
+			return question
 		case name == "name":
 			return "old"
 		case name == "tool":

@@ -69,6 +69,7 @@ func (a *front) serveReady(w http.ResponseWriter, r *http.Request) {
 	out = jsonrpc.AppendQuote(append(out, `,"since":`...), since.UTC().Format(time.RFC3339))
 	if a.views != nil && a.views(r) {
 		out = a.appendServers(append(out, `,"servers":`...), all)
+		out = strconv.AppendInt(append(out, `,"questions":`...), int64(a.project.Questions().Waiting()), 10)
 	}
 	out = append(out, "}\n"...)
 	w.Header().Set("Content-Type", "application/json")

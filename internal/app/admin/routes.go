@@ -22,6 +22,7 @@ type route struct {
 	named    bool   // the element name of the path is the project; process is set too
 	house    bool   // the route is about the keys, people, secrets or prompts of a project, and an admin of default may use it in each
 	matches  bool   // the route needs a version in If-Match
+	people   bool   // whoever has signed in may use the route with any role in the project
 	anywhere bool   // the route is about all projects, and a role in one of them suffices; process is set too
 	process  bool   // the route is about the process or its configuration file, and not about a project
 	body     any    // a value that has the type of the JSON body; nil if the request has no body
@@ -101,7 +102,7 @@ func routes() []route {
 			summary: "A new link that opens the console once", answer: ConsoleLink{}, problems: []int{409}, serve: (*API).serveConsoleLink,
 		},
 	}
-	return slices.Concat(all, storyRoutes, serverRoutes, []route{settingsRoute, reloadRoute}, runRoutes, examRoutes, draftRoutes, keyRoutes, peopleRoutes, grantRoutes, auditRoutes, secretRoutes, promptRoutes, pinRoutes, ruleRoutes, projectRoutes)
+	return slices.Concat(all, storyRoutes, serverRoutes, []route{settingsRoute, reloadRoute}, runRoutes, examRoutes, draftRoutes, keyRoutes, peopleRoutes, grantRoutes, auditRoutes, secretRoutes, promptRoutes, pinRoutes, ruleRoutes, questionRoutes, projectRoutes)
 }
 
 var callParameters = []parameter{

@@ -31,6 +31,7 @@ type Report struct {
 	Endpoints       []Endpoint       `json:"endpoints" doc:"the endpoints for clients, the merged one first"`
 	Servers         []Server         `json:"servers" doc:"the servers, in the order of the configuration"`
 	Parked          []ParkedCall     `json:"parked" doc:"the calls that wait for a modern client to answer a server request, the oldest first"`
+	Questions       int              `json:"questions" doc:"number of questions that wait for a person, because clients can't show them"`
 	Listens         []Listens        `json:"listens" doc:"the clients with open subscriptions/listen requests"`
 	Losses          []Loss           `json:"losses" doc:"what was left out of messages since the start, usually because the other side's revision can't express it"`
 	Limits          []LimitRefusals  `json:"limits,omitempty" doc:"how many calls limits have refused since the start; left out if none"`

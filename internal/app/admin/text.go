@@ -44,6 +44,9 @@ func (r *Report) Text(now time.Time) []byte {
 	for _, p := range r.Parked {
 		line(1, "%s %s%s, %s, for %s", p.Server, excerpt.Word(p.Method, maxName), of(p.Principal), number(p.Questions, "open question"), ago(p.Since))
 	}
+	if r.Questions > 0 {
+		line(0, "questions that wait for a person: %d; see `dragoman questions`", r.Questions)
+	}
 	line(0, "listens: %s", number(len(r.Listens), "client"))
 	for _, l := range r.Listens {
 		line(1, "%s: %d", l.Client, l.Open)

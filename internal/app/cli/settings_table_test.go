@@ -60,6 +60,7 @@ func policySettings() map[string]setting {
 		"dragoman.policy.who.keys":                       row(`{match: a/echo, who: {keys: [ci]}, do: allow}`+rest, true),
 		"dragoman.policy.who.people":                     row(`{match: a/echo, who: {people: [ada]}, do: allow}`+rest, true),
 		"dragoman.policy.who.roles":                      row(`{match: a/echo, who: {roles: [operator]}, do: allow}`+rest, false),
+		"dragoman.questions":                             {ours: `questions: console`, effect: func(s *stage) { s.wants(s.get("/api/v1/questions"), `"mode": "console"`) }},
 		"dragoman.pins":                                  {ours: `pins: hold`, effect: func(s *stage) { s.wants(s.get("/api/v1/pins"), `"mode": "hold"`) }},
 	}
 }
@@ -94,6 +95,10 @@ func projectSettings() map[string]setting {
 		"dragoman.projects.NAME.pins": row(`use: [a], pins: hold`, func(s *stage) {
 			s.wants(s.get("/api/v1/pins?project=shop"), `"mode": "hold"`)
 			s.wants(s.get("/api/v1/pins"), `"mode": "warn"`)
+		}),
+		"dragoman.projects.NAME.questions": row(`use: [a], questions: console`, func(s *stage) {
+			s.wants(s.get("/api/v1/questions?project=shop"), `"mode": "console"`)
+			s.wants(s.get("/api/v1/questions"), `"mode": "off"`)
 		}),
 		"dragoman.projects.NAME.limits": row(`limits: {body: 1KiB}`, func(s *stage) {
 			s.wants(s.post("/p/shop/mcp", strings.Repeat(" ", 2000)), "413 ")

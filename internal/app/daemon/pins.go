@@ -144,6 +144,15 @@ func (d *daemon) changedPins() map[string]map[string]int {
 	return all
 }
 
+// questions returns how many questions wait for a person, by project and server.
+func (d *daemon) questions() map[string]map[string]int {
+	all := map[string]map[string]int{}
+	for _, p := range d.runtime.Projects() {
+		all[p.Name()] = p.Questions().ByServer()
+	}
+	return all
+}
+
 // followPins tells the projects when another process has kept pins, until ctx ends.
 func followPins(ctx context.Context, s *store.Store, changed func()) {
 	before := s.Snapshot()

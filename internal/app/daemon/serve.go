@@ -417,6 +417,7 @@ func newDaemon(o ServeOptions, e *entry, local bool) *daemon {
 	d.metrics.WatchServers(d.statuses)
 	d.metrics.WatchPins(d.changedPins)
 	d.metrics.WatchLimits(d.runtime.Refusals)
+	d.metrics.WatchQuestions(d.questions)
 	d.metrics.WatchTraces(d.traces)
 	return d
 }

@@ -22,7 +22,9 @@ func TestRefusalsOfLimits(t *testing.T) {
 		t.Fatal(problems)
 	}
 	keys := t.TempDir()
-	r := serve(t, c, func(o *ServeOptions) { o.Database, o.KeyFolders = filepath.Join(t.TempDir(), "dragoman.db"), []string{keys} })
+	r := serve(t, c, func(o *ServeOptions) {
+		o.Database, o.KeyFolders = filepath.Join(t.TempDir(), "dragoman.db"), []string{keys}
+	})
 	own, err := admin.ReadKeys([]string{keys}, strings.TrimPrefix(r.base, "http://"))
 	if err != nil {
 		t.Fatal(err)

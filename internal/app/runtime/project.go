@@ -25,6 +25,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 	"github.com/dragoman-mcp/dragoman/internal/relay/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/relay/pins"
+	"github.com/dragoman-mcp/dragoman/internal/relay/questions"
 	"github.com/dragoman-mcp/dragoman/internal/relay/upstream"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
@@ -55,6 +56,7 @@ type Project struct {
 	texts     instructions
 	prompts   prompts
 	pins      pinboard
+	questions questions.Box
 	joined    *mount        // the endpoint of all servers
 	gone      chan struct{} // closed when the project was removed or the process stops
 
@@ -106,6 +108,7 @@ func (r *Runtime) newProject(name string, s *config.Snapshot) *Project {
 	}
 	p.newcomers.log = p.log
 	p.limits.table, p.limits.project, p.limits.caller = &r.traffic, name, p.caller
+	p.questions.Events = p.events
 	if o.Credentials != nil {
 		p.hooks.Credentials = func(c config.Server) upstream.Credentials { return o.Credentials(name, c) }
 	}
@@ -381,13 +384,14 @@ func (p *Project) planLocked(s *config.Snapshot, order []*server, enabled []conf
 			m = p.newMount(x.Name())
 			p.single[x.Name()] = m
 		}
-		if h := gone[x.Name()]; h != nil && h.Upstream == gateway.Upstream(x) && policy == before && sameExposed(h.Expose, exposedOf(enabled[i])) {
+		if h := gone[x.Name()]; h != nil && h.Upstream == gateway.Upstream(x) && policy == before && h.Questions == p.inbox(s) && sameExposed(h.Expose, exposedOf(enabled[i])) {
 			p.singles[x.Name()] = h
 			delete(gone, x.Name())
 			continue
 		}
 		h := p.runtime.opts.Gate.Single(p.bridge, x, &p.listens, enabled[i])
 		h.Project, h.Expose, h.Filter, h.SignIn, h.Policy = p.name, exposedOf(enabled[i]), p.filterBy(policy), p.signIn, policy.chain(h.Policy)
+		h.Questions = p.inbox(s)
 		h.Vet, h.Withheld, h.Renames = policy.vet(p.vet(enabled[i])), p.withheld(x.Name()), policy.renames()
 		if x.shelf != nil {
 			h.Kept = x.shelf
@@ -411,7 +415,7 @@ func (p *Project) newMerged(s *config.Snapshot, order []*server, enabled []confi
 	g := &gateway.Merged{
 		Bridge: p.bridge, Policy: policy.chain(gate.Policy), Audit: gate.Audit, Project: p.name, Listens: &p.listens, Names: catalog.Names{Separator: s.Separator}, Identity: p.identity(s),
 		Prefixes: make(map[string]string), Expose: exposedOf(enabled...), Filter: p.filterBy(policy), Vet: policy.vet(p.vet(enabled...)), Renames: policy.renames(), Withholds: p.PinMode() == pins.Hold, Clean: p.Clean, URIs: &p.uris, Before: p.gateway,
-		SignIn: p.signIn, Own: p.prompts.upstream(),
+		SignIn: p.signIn, Own: p.prompts.upstream(), Questions: p.inbox(s),
 	}
 	var names []string
 	for i, x := range order {
@@ -471,8 +475,20 @@ func (p *Project) Warm() {
 	g.Warm(func(server string) bool { return !lazy[server] })
 }
 
-// drain ends requests that would never end by themselves, such as subscriptions/listen.
+// inbox returns where the questions wait that clients can't show with a configuration, or nil.
+func (p *Project) inbox(s *config.Snapshot) *questions.Box {
+	if !s.Questions {
+		return nil
+	}
+	return &p.questions
+}
+
+// Questions returns the questions that wait for people.
+func (p *Project) Questions() *questions.Box { return &p.questions }
+
+// drain ends requests that would never end by themselves, such as subscriptions/listen, and those that wait for people.
 func (p *Project) drain() {
+	p.questions.Close()
 	p.mu.Lock()
 	p.draining = true
 	g, singles := p.gateway, slices.Collect(maps.Values(p.singles))

@@ -18,6 +18,7 @@ type Report struct {
 	Servers    []ServerReport   // the servers in the order of the configuration
 	Lists      []catalog.ListReport
 	Parked     []bridge.ParkedReport
+	Questions  int            // the number of questions that wait for people
 	Listens    map[string]int // the number of open listens of each party
 }
 
@@ -54,7 +55,7 @@ func (p *Project) Report() *Report {
 	for _, x := range order {
 		out.Servers = append(out.Servers, ServerReport{x.Report(), masks.of(x.Name())})
 	}
-	out.Lists, out.Parked, out.Listens = g.Lists(), p.bridge.ParkedCalls(), p.listens.ByParty()
+	out.Lists, out.Parked, out.Questions, out.Listens = g.Lists(), p.bridge.ParkedCalls(), p.questions.Waiting(), p.listens.ByParty()
 	return out
 }
 

@@ -147,7 +147,7 @@ func (m *Metrics) WatchBudget(b *transport.Budget) {
 // WatchPins exports how many changed definitions wait for a decision, which all returns by project and server. It's
 // called on each scrape.
 func (m *Metrics) WatchPins(all func() map[string]map[string]int) {
-	m.registry.MustRegister(&changedPins{all: all, desc: prometheus.NewDesc(
+	m.registry.MustRegister(&byServer{all: all, desc: prometheus.NewDesc(
 		"dragoman_changed_definitions", "Tools, prompts and templates of a server that have changed since they were approved, and about which nobody has decided.", []string{"project", "server"}, nil)})
 }
 
@@ -174,17 +174,24 @@ func (x *refusedCalls) Collect(c chan<- prometheus.Metric) {
 	}
 }
 
-// changedPins is the collector of WatchPins.
-type changedPins struct {
+// WatchQuestions exports how many questions wait for a person, which all returns by project and server. It's called on
+// each scrape.
+func (m *Metrics) WatchQuestions(all func() map[string]map[string]int) {
+	m.registry.MustRegister(&byServer{all: all, desc: prometheus.NewDesc(
+		"dragoman_questions_waiting", "Questions that wait for a person, because clients can't show them, by project and server.", []string{"project", "server"}, nil)})
+}
+
+// byServer is a collector of numbers by project and server.
+type byServer struct {
 	all  func() map[string]map[string]int
 	desc *prometheus.Desc
 }
 
 // Describe implements prometheus.Collector.
-func (x *changedPins) Describe(c chan<- *prometheus.Desc) { c <- x.desc }
+func (x *byServer) Describe(c chan<- *prometheus.Desc) { c <- x.desc }
 
 // Collect implements prometheus.Collector.
-func (x *changedPins) Collect(c chan<- prometheus.Metric) {
+func (x *byServer) Collect(c chan<- prometheus.Metric) {
 	for project, servers := range x.all() {
 		for server, n := range servers {
 			c <- prometheus.MustNewConstMetric(x.desc, prometheus.GaugeValue, float64(n), project, server)

@@ -263,6 +263,17 @@ func (b *Box) Waiting() int {
 	return len(b.open)
 }
 
+// ByServer returns how many questions wait, by server.
+func (b *Box) ByServer() map[string]int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	all := make(map[string]int)
+	for _, w := range b.open {
+		all[w.Server]++
+	}
+	return all
+}
+
 // Close ends all questions without an answer, and takes no others.
 func (b *Box) Close() {
 	a := Answer{Why: stopping}

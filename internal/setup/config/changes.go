@@ -33,6 +33,7 @@ var snapshotSettings = map[string]string{
 	"House":                             "policy",
 	"HouseTraffic":                      "limits",
 	"Pins":                              "pins",
+	"Questions":                         "questions",
 	"File":                              "", "Empty": "", "Servers": "", "Projects": "",
 }
 

@@ -227,6 +227,18 @@ func readPins(o *object, s *Snapshot) {
 	s.Pins = pins.Mode(1 + o.choice("pins", pins.Modes(), int(s.Pins)-1))
 }
 
+// readQuestions reads where questions wait that clients can't show.
+func readQuestions(o *object, s *Snapshot) {
+	s.Questions = o.choice("questions", []string{"off", "console"}, 0) == 1
+}
+
+// questions prints where questions wait, if they do.
+func (p *printer) questions(on bool) {
+	if on {
+		p.text(1, "questions", "console")
+	}
+}
+
 // pins prints what a changed definition means, if the file says it.
 func (p *printer) pins(m pins.Mode) {
 	if m != 0 {

@@ -83,6 +83,7 @@ func (s *Snapshot) AppendYAML(dst []byte) []byte {
 	})
 	p.policy(s.Policy)
 	p.pins(s.Pins)
+	p.questions(s.Questions)
 	p.projects(s.Projects)
 	p.log(&s.Log)
 	p.traces(&s.Traces)
@@ -135,6 +136,7 @@ func (p *printer) projects(all []Project) {
 		p.expose(1, s.Expose)
 		p.policy(s.Policy)
 		p.pins(s.Pins)
+		p.questions(s.Questions)
 		p.within = 3
 		p.mapping(0, "mcpServers", len(own), func() {
 			for _, y := range own {

@@ -125,6 +125,7 @@ func (c *compiler) readProject(o *object, house *Snapshot) Project {
 	traffic := c.traffic
 	c.readExpose(o.object("expose"), &s.Expose)
 	readPins(o, &s)
+	readQuestions(o, &s)
 	s.Servers = c.readUse(o, s.also())
 	entries, settings, rules := o.get("mcpServers"), o.object("servers"), o.get("policy")
 	o.done()

@@ -74,6 +74,9 @@ type Snapshot struct {
 	// Pins says what a changed definition of a tool, a prompt or a template means. Zero leaves it to serve: it's
 	// warn where clients need no key, and else hold.
 	Pins pins.Mode
+	// Questions says whether the questions that clients can't show wait for people at the console. A project doesn't
+	// have what default has.
+	Questions bool
 
 	secrets      Secrets // looked up the secrets; for Where
 	readsSecrets bool
