@@ -32,6 +32,7 @@ func everyMetric() map[string][]string {
 	m.WatchEndpoints(func() []Endpoint { return []Endpoint{{Path: "/mcp", HTTP: streamhttp.Counts{Refused: 1}}} }, httpdoor.NewGuard(nil, nil, nil))
 	m.WatchPins(func() map[string]map[string]int { return map[string]map[string]int{"default": {"s": 1}} })
 	m.WatchLimits(func() []limits.Refused { return []limits.Refused{{Party: limits.Party{Project: "default"}, Times: 1}} })
+	m.WatchQuestions(func() map[string]map[string]int { return map[string]map[string]int{"default": {"s": 1}} })
 	m.WatchTraces(&Traces{})
 	p.Publish(event.Event{Kind: event.Call, Server: "s", Outcome: event.OK, Waited: 1})
 	p.Publish(event.Event{Kind: event.Handshake, Server: "s", Outcome: event.OK})
