@@ -2,6 +2,7 @@ package tool
 
 import (
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/schema"
 )
 
@@ -57,20 +58,8 @@ func (t Tool) schema(key string) schema.View {
 	return schema.Of(t.raw, at)
 }
 
-// AppOnly reports whether only the page of an app may call the tool. Hosts must not show such a tool
-// to the model (SEP-1865, "Tool Visibility"; without the member, both may call it).
-func (t Tool) AppOnly() bool {
-	at := jsonrpc.Find(t.raw, jsonrpc.Find(t.raw, t.member("_meta"), "ui"), "visibility")
-	if jsonrpc.KindOf(t.raw, at) != '[' {
-		return false
-	}
-	for v := range jsonrpc.Elements(t.raw, at) {
-		if s, _ := jsonrpc.Text(t.raw, v); s == "model" {
-			return false
-		}
-	}
-	return true
-}
+// AppOnly is [mcp.AppOnly].
+func (t Tool) AppOnly() bool { return mcp.AppOnly(t.raw) }
 
 // Hint is one statement of a server about a tool, from the tool's annotations. The statement may be
 // wrong.

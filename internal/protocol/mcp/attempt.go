@@ -51,6 +51,9 @@ type Attempt struct {
 	// Passes returns an error if a message of the server must not reach the client. Several
 	// goroutines may call it. Nil lets everything pass.
 	Passes func(m *jsonrpc.Message) error
+	// Via is the tool of Dragoman's own through which the client calls a tool, or "". Then Name and Args are in the
+	// arguments of the request.
+	Via string
 	// Sole says that the client's endpoint has only one server.
 	Sole bool
 	// Progress is the largest progress value that the client has got for this call, or nil if the

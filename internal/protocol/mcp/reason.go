@@ -15,6 +15,7 @@ const (
 	WhyUnusable
 	WhyVetted
 	WhyRenamed
+	WhyThrough
 	WhyCaching
 	WhySender
 	WhyTrace
@@ -66,6 +67,7 @@ var reasons = [reasonEnd]string{
 	WhyHidden:        "A filter in the configuration hides this from the client.",
 	WhyUnusable:      "The item breaks the specification, so clients must not use it.",
 	WhyRenamed:       "A rule has given the item another name, and the server gets its own.",
+	WhyThrough:       "The client calls the tool through call_tool or call_read_tool, and the server gets the call itself.",
 	WhyVetted:        "A rule changes what clients see of the item.",
 	WhyCaching:       "The result is only for this client, so a cache must not return it to other clients.",
 	WhySender:        "Modern revisions describe the sender in every request, legacy revisions only in the handshake.",
@@ -126,6 +128,7 @@ var reasonCodes = [reasonEnd]string{
 	WhyHidden:        "hidden",
 	WhyUnusable:      "unusable",
 	WhyRenamed:       "renamed",
+	WhyThrough:       "through",
 	WhyVetted:        "vetted",
 	WhyCaching:       "caching",
 	WhySender:        "sender",

@@ -158,6 +158,8 @@ const (
 	// SamplingBlocks means that a sampling message may have several content blocks, including
 	// blocks for tool use and tool results (since 2025-11-25).
 	SamplingBlocks
+	// ToolAnnotations means that a tool may have annotations, such as readOnlyHint (since 2025-03-26).
+	ToolAnnotations
 	// StructuredResults means that a tool may have an outputSchema and a result may have
 	// structuredContent (since 2025-06-18).
 	StructuredResults
@@ -205,6 +207,7 @@ var features = [featureCount]struct{ from, to Revision }{
 	AudioContent:         {R20250326, Latest},
 	ResourceLinks:        {R20250618, Latest},
 	SamplingBlocks:       {R20251125, Latest},
+	ToolAnnotations:      {R20250326, Latest},
 	StructuredResults:    {R20250618, Latest},
 	StructuredAny:        {R20260728, Latest},
 	Ping:                 {R20241105, R20251125},

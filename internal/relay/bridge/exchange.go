@@ -46,9 +46,10 @@ func (b *Bridge) relay(ctx context.Context, v *visit, a *mcp.Attempt, res Resume
 // requests for input and sends the client's answers.
 func (b *Bridge) withInput(ctx context.Context, v *visit, a *mcp.Attempt, res Resume, k mcp.Caller) (*mcp.Reply, error) {
 	u, c := v.server, a.Call
-	if c.HTTP && c.Client.Revision.Can(mcp.MirroredHeaders) && c.Msg.Method == mcp.MethodCallTool && res.kind != 'P' {
+	if c.HTTP && c.Client.Revision.Can(mcp.MirroredHeaders) && c.Msg.Method == mcp.MethodCallTool && a.Via == "" && res.kind != 'P' {
 		// 2026-07-28 §Streamable HTTP, "Server Behavior for Custom Headers": the process that
-		// handles the body must check the headers, even if the server does not use the headers.
+		// handles the body must check the headers, even if the server does not use the headers. A client that calls
+		// the tool through another one mirrors nothing of it.
 		l, err := v.open(ctx)
 		if err != nil {
 			return nil, err

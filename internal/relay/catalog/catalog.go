@@ -45,6 +45,8 @@ type Catalog struct {
 	// Clean returns the function that masks a server's secrets in what the index searches. Nil masks
 	// nothing.
 	Clean func(server string) func(text string) string
+	// Hints is what people say that servers are for, by server.
+	Hints map[string]string
 	// URIs decides under which URIs clients see pages and skills. The catalogs of one endpoint share
 	// it when the configuration changes. If it is nil, the catalog has its own.
 	URIs *URIs
@@ -72,6 +74,7 @@ type Catalog struct {
 	indexes   [KindTemplate + 1]index
 	merged    map[mergedListKey]*mergedList // a list that is not in this map is merged when a client next needs it
 	pages     pageCache
+	ranked    ranked
 	// slowFailures contains the servers whose last reading took a long time and failed. Requests do
 	// not wait for a server in this map. When a reading of the server succeeds, the catalog removes
 	// the server from the map. Requests still wait for servers whose readings fail quickly.

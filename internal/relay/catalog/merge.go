@@ -24,7 +24,7 @@ type mergedListKey struct {
 	audience Audience
 }
 
-// mergedList combines the lists of all servers for one method and one audience. It is immutable, but for seen.
+// mergedList combines the lists of all servers for one method and one audience. It is immutable, but for seen and tools.
 type mergedList struct {
 	method string
 	kind   Kind
@@ -35,6 +35,10 @@ type mergedList struct {
 	shadowed int
 	rejected []rejectedItem // at most maxRejected items
 	seen     seenItems
+	tools    struct {
+		once  sync.Once
+		index *toolIndex
+	}
 }
 
 // seenItems keeps what mergedList.shown has found, since a filter with many rules takes longer for a long list than

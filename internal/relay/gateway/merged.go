@@ -13,10 +13,12 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/work"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/relay/bridge"
 	"github.com/dragoman-mcp/dragoman/internal/relay/catalog"
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
+	"github.com/dragoman-mcp/dragoman/internal/relay/finder"
 	"github.com/dragoman-mcp/dragoman/internal/relay/policy"
 	"github.com/dragoman-mcp/dragoman/internal/relay/questions"
 )
@@ -73,14 +75,19 @@ type Merged struct {
 	Questions *questions.Box
 	// SignIn asks people to sign in to servers. Nil asks nobody.
 	SignIn *SignIn
+	// Find says how clients find tools.
+	Find Find
 	// Grace is how long a request for a merged list waits for a server. The time starts when the
 	// server's list is first needed. Zero means 1.5 s.
 	Grace time.Duration
 
 	notices
-	made  sync.Once
-	lists *catalog.Catalog // created from the fields above when the method catalog is first called
-	all   []Upstream       // Own and Upstreams; created with lists
+	viewers viewers
+	checks  finder.Checks
+	looking work.Group // the goroutines that look whether clients that search must hear of a change
+	made    sync.Once
+	lists   *catalog.Catalog // created from the fields above when the method catalog is first called
+	all     []Upstream       // Own and Upstreams; created with lists
 }
 
 // catalog returns the merged lists of the servers.
@@ -97,7 +104,7 @@ func (g *Merged) catalog() *catalog.Catalog {
 			prefixes[g.Own.Name()] = ""
 		}
 		g.lists = &catalog.Catalog{
-			Names: g.Names, Prefixes: prefixes, Expose: g.Expose, Vet: g.Vet, Renames: g.Renames, Clean: g.Clean, Identity: g.Identity, Grace: g.Grace, URIs: g.URIs,
+			Names: g.Names, Prefixes: prefixes, Expose: g.Expose, Vet: g.Vet, Renames: g.Renames, Clean: g.Clean, Hints: g.Find.Hints, Identity: g.Identity, Grace: g.Grace, URIs: g.URIs,
 			Lost: g.Bridge.ReportLoss, Renamed: g.renamed, Announce: g.announce, Holds: holds, SignsIn: make(map[string]bool),
 		}
 		for _, u := range g.all {
@@ -150,20 +157,38 @@ func (g *Merged) shown(v catalog.View) []Upstream {
 // Hello returns Dragoman's server information, with the capabilities of all servers that the client
 // may see.
 func (g *Merged) Hello(ctx context.Context, f *mcp.ClientInfo) (*mcp.ServerInfo, error) {
+	return g.hello(ctx, f, false)
+}
+
+// hello does the same for an address at which clients always search, or for any other.
+func (g *Merged) hello(ctx context.Context, f *mcp.ClientInfo, always bool) (*mcp.ServerInfo, error) {
 	f = lent(g.Questions, f)
-	h := g.view(f).Info(ctx)
+	v := g.view(f)
+	h := v.Info(ctx)
+	if g.finds(always) && g.searches(f, v.KnownTools(), always) {
+		h.Instructions = ownInstructions(h.Instructions)
+	}
 	g.SignIn.greets(f, h)
 	return h, nil
 }
 
 // Call answers one request and publishes the outcome as an event.
 func (g *Merged) Call(ctx context.Context, c *mcp.Call, k mcp.Caller) (*mcp.Reply, error) {
+	return g.answer(ctx, g, c, k)
+}
+
+func (g *Merged) answer(ctx context.Context, by resolver, c *mcp.Call, k mcp.Caller) (*mcp.Reply, error) {
 	x := runner{bridge: g.Bridge, policy: g.Policy, audit: g.Audit, project: g.Project, listens: g.Listens, notices: &g.notices, signer: g.SignIn, questions: g.Questions}
-	return x.answer(ctx, g, c, k)
+	return x.answer(ctx, by, c, k)
 }
 
 // resolve implements resolver. An unknown name and a hidden name get the same error.
 func (g *Merged) resolve(ctx context.Context, c *mcp.Call) (*route, error) {
+	return g.resolveFor(ctx, c, false)
+}
+
+// resolveFor does the same for an address at which clients always search, or for any other.
+func (g *Merged) resolveFor(ctx context.Context, c *mcp.Call, always bool) (*route, error) {
 	r := newRoute(c)
 	r.view = g.view(c.Client)
 	if c.Method != nil && c.Method.Task {
@@ -171,12 +196,19 @@ func (g *Merged) resolve(ctx context.Context, c *mcp.Call) (*route, error) {
 	}
 	var err error
 	switch c.Msg.Method {
-	case mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources, mcp.MethodListTemplates:
+	case mcp.MethodListTools:
+		r.do = doPage
+		g.listFew(ctx, r, always)
+	case mcp.MethodListPrompts, mcp.MethodListResources, mcp.MethodListTemplates:
 		r.do = doPage
 	case mcp.MethodCallTool:
-		err = r.find(ctx, catalog.KindTool)
+		if g.mayFind(r, always) {
+			err = g.findTools(ctx, r)
+		} else {
+			err = r.findItem(ctx, catalog.KindTool)
+		}
 	case mcp.MethodGetPrompt:
-		err = r.find(ctx, catalog.KindPrompt)
+		err = r.findItem(ctx, catalog.KindPrompt)
 	case mcp.MethodReadResource, mcp.MethodSubscribe, mcp.MethodUnsubscribe:
 		if c.Msg.Method != mcp.MethodReadResource {
 			r.do = doSubscribe
@@ -191,7 +223,7 @@ func (g *Merged) resolve(ctx context.Context, c *mcp.Call) (*route, error) {
 	case mcp.MethodSetLevel:
 		r.do, r.all = doSetLevel, g.shown(r.view)
 	case mcp.MethodListen:
-		r.do, r.all, r.names = doListen, g.shown(r.view), g.names(c.Client)
+		r.do, r.all, r.names, r.find = doListen, g.shown(r.view), g.names(c.Client), g.findingFor(c.Client, r.view, always)
 		r.owner = func(uri string) (Upstream, string) {
 			t, err := r.view.KnownOwner(ctx, uri)
 			if err != nil {
@@ -222,8 +254,8 @@ func (g *Merged) resolve(ctx context.Context, c *mcp.Call) (*route, error) {
 	return r, err
 }
 
-// find finds the tool or prompt that the request names, and makes it the target of the route.
-func (r *route) find(ctx context.Context, kind catalog.Kind) error {
+// findItem finds the tool or prompt that the request names, and makes it the target of the route.
+func (r *route) findItem(ctx context.Context, kind catalog.Kind) error {
 	if r.Name == "" {
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.name must be a string"}
 	}
@@ -361,10 +393,15 @@ func (g *Merged) Notify(_ context.Context, f *mcp.ClientInfo, m *jsonrpc.Message
 // Subscribe sends a legacy client the notifications of all servers that the client may see, until
 // detach is called.
 func (g *Merged) Subscribe(f *mcp.ClientInfo, s mcp.Subscriber) (detach func()) {
+	return g.subscribeFor(f, s, false)
+}
+
+// subscribeFor does the same for an address at which clients always search, or for any other.
+func (g *Merged) subscribeFor(f *mcp.ClientInfo, s mcp.Subscriber, always bool) (detach func()) {
 	f = lent(g.Questions, f)
 	v := g.view(f)
 	stop := v.Listen()
-	leave := g.attach(f, s, attachTo{g.Bridge, g.shown(v), g.names(f), &v, g.SignIn.hears(f)})
+	leave := g.attach(f, s, attachTo{g.Bridge, g.shown(v), g.names(f), &v, g.SignIn.hears(f), g.findingFor(f, v, always)})
 	return func() {
 		leave()
 		stop()
@@ -440,6 +477,7 @@ func (g *Merged) Drain() {
 // Close drains the gateway, and waits until its background work has ended.
 func (g *Merged) Close() {
 	g.Drain()
+	g.looking.Wait()
 	g.catalog().Close()
 }
 

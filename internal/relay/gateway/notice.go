@@ -60,6 +60,7 @@ type localListener struct {
 	want   mcp.SubscriptionFilter
 	signIn mcp.SubscriptionFilter // the lists of which it hears when somebody has signed in
 	view   *catalog.View          // nil at the endpoint of a single server
+	find   *finding               // nil if the client lists all tools
 	notify func(method string)
 }
 
@@ -118,7 +119,8 @@ func (n *notices) announce(method, server string, to catalog.Audience) {
 		case h.view == nil, !h.view.Sees(server, to),
 			method == mcp.NoteToolsChanged && !h.want.Tools,
 			method == mcp.NotePromptsChanged && !h.want.Prompts,
-			method == mcp.NoteResourcesChanged && !h.want.Resources:
+			method == mcp.NoteResourcesChanged && !h.want.Resources,
+			!h.find.hears(method):
 		default:
 			h.notify(method)
 		}
@@ -190,7 +192,11 @@ func (n *notices) listen(ctx context.Context, r *bridge.Bridge, a *route, k mcp.
 	}
 	defer tasks.leave()
 	wants, asked := splitByServer(want, from, a.owner)
-	all, leave := n.watchAll(ctx, c, q, from, wants)
+	all, leave := n.watchAll(ctx, c, from, wants, func(u Upstream, m *jsonrpc.Message) {
+		if a.find.hears(m.Method) {
+			q.put(u, m)
+		}
+	})
 	defer leave()
 	honoured := mcp.SubscriptionFilter{URIs: map[string]bool{}}
 	late := time.NewTimer(listenGrace)
@@ -226,7 +232,7 @@ func (n *notices) listen(ctx context.Context, r *bridge.Bridge, a *route, k mcp.
 			}
 		}
 	}
-	l := &localListener{client: c.Client, want: honoured, signIn: honoured, notify: func(method string) {
+	l := &localListener{client: c.Client, want: honoured, signIn: honoured, find: a.find, notify: func(method string) {
 		q.put(nil, jsonrpc.NewNotification(method, nil))
 	}}
 	if !sole {
@@ -306,13 +312,13 @@ type watching struct {
 
 // watchAll subscribes at all servers at the same time, so that a slow server does not delay the
 // others. The function leave ends all subscriptions and waits until they have ended.
-func (n *notices) watchAll(ctx context.Context, c *mcp.Call, q *queue, from []Upstream, wants []mcp.SubscriptionFilter) (all []*watching, leave func()) {
+func (n *notices) watchAll(ctx context.Context, c *mcp.Call, from []Upstream, wants []mcp.SubscriptionFilter, put func(Upstream, *jsonrpc.Message)) (all []*watching, leave func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	var standing []Subscriber
 	for i, u := range from {
 		w := &watching{done: make(chan struct{})}
-		st := u.Subscribe(c.Client, func(m *jsonrpc.Message) { q.put(u, m) }, nil)
+		st := u.Subscribe(c.Client, func(m *jsonrpc.Message) { put(u, m) }, nil)
 		all, standing = append(all, w), append(standing, st)
 		running.Go(func() {
 			defer close(w.done)
@@ -423,6 +429,7 @@ type attachTo struct {
 	// one server.
 	view   *catalog.View
 	signIn mcp.SubscriptionFilter // the lists of which the client hears when somebody has signed in
+	find   *finding               // how the client finds tools; nil if it lists all of them
 }
 
 // attach registers a legacy client with its servers.
@@ -431,9 +438,9 @@ func (n *notices) attach(f *mcp.ClientInfo, s mcp.Subscriber, to attachTo) (deta
 	deaf, lists := s.(interface{ HearsNoLists() bool })
 	lists = !lists || !deaf.HearsNoLists() // a command that ends after one call subscribes to nothing
 	for _, u := range to.from {
-		n.register(f, to.bridge, out, u, to.view == nil).Lists(lists, lists, lists)
+		n.register(f, out, u, to).Lists(lists, lists, lists)
 	}
-	stop := n.addListener(&localListener{client: f, want: mcp.SubscriptionFilter{Tools: lists, Prompts: lists, Resources: lists}, signIn: to.signIn, view: to.view, notify: func(method string) {
+	stop := n.addListener(&localListener{client: f, want: mcp.SubscriptionFilter{Tools: lists, Prompts: lists, Resources: lists}, signIn: to.signIn, view: to.view, find: to.find, notify: func(method string) {
 		out.put(nil, jsonrpc.NewNotification(method, nil))
 	}})
 	return func() {
@@ -453,17 +460,18 @@ func (n *notices) attach(f *mcp.ClientInfo, s mcp.Subscriber, to attachTo) (deta
 
 // register registers a legacy client with one server. It has no effect if the client is registered
 // already.
-func (n *notices) register(f *mcp.ClientInfo, r *bridge.Bridge, out *notifier, u Upstream, sole bool) Subscriber {
+func (n *notices) register(f *mcp.ClientInfo, out *notifier, u Upstream, to attachTo) Subscriber {
 	n.mu.Lock()
 	w := n.attached[f.Conversation].find(u.Name())
 	n.mu.Unlock()
 	if w != nil {
 		return w
 	}
+	sole, r := to.view == nil, to.bridge
 	h := noteFilter{r, f, sole}
 	asker := r.TaskSubscriber(&filteredSubscriber{out.to, h, u.Name()}, u.Name(), f, sole)
 	w = u.Subscribe(f, func(m *jsonrpc.Message) {
-		if h.passes(u.Name(), m) {
+		if h.passes(u.Name(), m) && to.find.hears(m.Method) {
 			out.put(u, m)
 		}
 	}, asker)

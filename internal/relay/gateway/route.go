@@ -44,15 +44,17 @@ type route struct {
 	vet      catalog.Vet      // set by Single
 	renames  *catalog.Renames // the same
 	owner    ownerOf
-	names    rename         // for doListen: what the client calls the things that notifications name
-	resume   bridge.Resume  // the content of the client's requestState
-	filtered filteredCaller // the caller that the bridge gets; a field, so that it takes no allocation
-	asked    *policy.Call   // the call as the policy and the auditor see it; nil if there is neither
-	answers  []mcp.Answered // to Dragoman's own questions about the call, oldest first
-	signsIn  bool           // the client calls the tool that signs its person in to the server
-	counted  bool           // the steps judge the call again, because its item was found by a sign-in
-	away     *elsewhere     // who answers what the client can't show; nil if nobody does
-	unfound  error          // why the name of the item is not known yet: somebody has to sign in to the server
+	names    rename                     // for doListen: what the client calls the things that notifications name
+	find     *finding                   // for doListen: how the client finds tools; nil if it lists all of them
+	own      func() (*mcp.Reply, error) // answers the request, which no server gets; may be nil
+	resume   bridge.Resume              // the content of the client's requestState
+	filtered filteredCaller             // the caller that the bridge gets; a field, so that it takes no allocation
+	asked    *policy.Call               // the call as the policy and the auditor see it; nil if there is neither
+	answers  []mcp.Answered             // to Dragoman's own questions about the call, oldest first
+	signsIn  bool                       // the client calls the tool that signs its person in to the server
+	counted  bool                       // the steps judge the call again, because its item was found by a sign-in
+	away     *elsewhere                 // who answers what the client can't show; nil if nobody does
+	unfound  error                      // why the name of the item is not known yet: somebody has to sign in to the server
 	signer   *SignIn
 }
 
@@ -100,7 +102,7 @@ func (r *route) findTask(b *bridge.Bridge, all []Upstream, shows func(kind catal
 // usesBridge reports whether the request goes to the server through the bridge. Only requests
 // through the bridge can have a requestState.
 func (r *route) usesBridge() bool {
-	return r.do == doExchange || r.do == doPage && r.server != nil
+	return r.own == nil && (r.do == doExchange || r.do == doPage && r.server != nil)
 }
 
 // resolver finds the route of a request. Single and Merged implement it. resolve never returns a
@@ -221,7 +223,7 @@ func (x runner) resolve(ctx context.Context, by resolver, c *mcp.Call) (*route, 
 
 // describe tells the policy and the auditor what is known about the call by now.
 func (r *route) describe() {
-	r.asked.Server, r.asked.Name, r.asked.Args, r.asked.Resumed = r.Server, r.Name, r.Args, r.resume.Resumed()
+	r.asked.Server, r.asked.Name, r.asked.Args, r.asked.Via, r.asked.Resumed = r.Server, r.Name, r.Args, r.Via, r.resume.Resumed()
 	r.asked.Counted = r.counted || r.resume.Begun()
 	r.asked.Elsewhere = r.away.answers()
 }
@@ -282,6 +284,9 @@ func (x runner) run(ctx context.Context, r *route, k mcp.Caller) (*mcp.Reply, er
 func (x runner) send(ctx context.Context, r *route, k mcp.Caller) (*mcp.Reply, error) {
 	if x.instead != nil {
 		return x.instead(ctx)
+	}
+	if r.own != nil {
+		return r.own()
 	}
 	switch r.do {
 	case doPage:

@@ -188,6 +188,23 @@ func (b *Book) Waits() bool {
 	return len(b.fresh)+len(b.news) > 0
 }
 
+// Settled reports whether nobody has to decide about a definition, and nobody has rejected one that the server sent
+// for it.
+func (b *Book) Settled(id ID) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	e := b.known[id]
+	if e == nil || slices.ContainsFunc(e.changes, e.isCurrent) {
+		return false
+	}
+	for _, state := range e.states {
+		if state == Rejected {
+			return false
+		}
+	}
+	return true
+}
+
 // Changes returns all changes about which somebody should decide or has decided to reject them, sorted. If a
 // definition has changed again, the one before isn't among them: a change counts as long as no other one was first
 // seen after it was last seen.

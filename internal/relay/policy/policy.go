@@ -25,6 +25,9 @@ type Call struct {
 	// Args are the arguments of a tool or prompt, as the server gets them. They are absent for
 	// other methods.
 	Args jsonrpc.Value
+	// Via is the tool of our own through which the client calls the tool, or "". The request then has Name and
+	// Args in its arguments.
+	Via string
 	// Request is the client's request. Its size is len(Request.Msg.Raw) bytes.
 	Request *mcp.Call
 	// Resumed means that the call continues an earlier call, in which the client was asked for

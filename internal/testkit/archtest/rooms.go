@@ -42,7 +42,7 @@ var inner = map[string][][]string{
 		{"internal/relay/calls", "internal/relay/event", "internal/relay/ranking"},
 		{"internal/relay/handshake", "internal/relay/questions"},
 		{"internal/relay/conn", "internal/relay/downstream"},
-		{"internal/relay/bridge", "internal/relay/catalog", "internal/relay/pins", "internal/relay/policy"},
+		{"internal/relay/bridge", "internal/relay/catalog", "internal/relay/finder", "internal/relay/pins", "internal/relay/policy"},
 		{"internal/relay/codex", "internal/relay/gateway", "internal/relay/limits", "internal/relay/upstream"},
 	},
 	"internal/setup": {
@@ -102,7 +102,7 @@ var guests = map[string][]string{
 // and rounds numbers (docs/adr/0002).
 var wire = []string{
 	"internal/base/jsonrpc", "internal/protocol/mcp", "internal/protocol/dialect", "internal/transport",
-	"internal/relay/handshake", "internal/relay/conn", "internal/relay/downstream", "internal/relay/upstream", "internal/relay/bridge", "internal/relay/catalog", "internal/relay/gateway", "internal/relay/codex", "internal/relay/pins", "internal/relay/questions", "internal/relay/ranking",
+	"internal/relay/handshake", "internal/relay/conn", "internal/relay/downstream", "internal/relay/upstream", "internal/relay/bridge", "internal/relay/catalog", "internal/relay/gateway", "internal/relay/codex", "internal/relay/finder", "internal/relay/pins", "internal/relay/questions", "internal/relay/ranking",
 }
 
 // datesLiveIn is the package with the feature table. Only this package may compare revisions. The
