@@ -24,7 +24,7 @@ import (
 // settings returns the table: one row for each key of package config.
 func settings() map[string]setting {
 	all := policySettings()
-	for _, rows := range []map[string]setting{serveSettings(), accessSettings(), limitSettings(), entrySettings(), serverSettings(), signInSettings(), dialectSettings(), projectSettings()} {
+	for _, rows := range []map[string]setting{toolSettings(), serveSettings(), accessSettings(), limitSettings(), entrySettings(), serverSettings(), signInSettings(), dialectSettings(), projectSettings()} {
 		for key, row := range rows {
 			all[key] = row
 		}
@@ -65,6 +65,39 @@ func policySettings() map[string]setting {
 	}
 }
 
+// toolSettings has the rows for search mode. The tool echo says that it only reads.
+func toolSettings() map[string]setting {
+	const tools = `PEER_TOOLS: '[{"name":"echo","inputSchema":{"type":"object","properties":{"n":{"type":"integer"}}},"annotations":{"readOnlyHint":true}},{"name":"bare","inputSchema":{"type":"object"}}]'`
+	row := func(ours string, effect func(s *stage)) setting { // not of a, whose tools the other rows have pinned
+		return setting{whole: `{mcpServers: {t: {command: settings-peer, env: {PEER_NOTES: "@NOTES@", PATH: "${PATH}", ` + tools + `}}}, dragoman: {listen: "127.0.0.1:0", ` + ours + `}}`, effect: effect}
+	}
+	call := func(s *stage, tool, args string) string {
+		return s.ask("/find/mcp", "tools/call", tool, `"name":"`+tool+`","arguments":`+args)
+	}
+	return map[string]setting{
+		"dragoman.tools.mode": row(`tools: {mode: search}`, func(s *stage) {
+			s.wants(s.list("tools"), `"search_tools"`)
+			s.lacks(s.list("tools"), `"t__echo"`)
+			s.wants(call(s, "call_tool", `{"name":"t__echo","arguments":{"n":"x"}}`), "arguments.n must be")
+			s.wants(call(s, "call_read_tool", `{"name":"t__echo"}`), "was not called")
+		}),
+		"dragoman.tools.always": row(`tools: {mode: search, always: [t/ec*]}`, func(s *stage) {
+			s.wants(s.list("tools"), `"search_tools"`, `"t__echo"`)
+			s.lacks(s.list("tools"), `"t__bare"`)
+		}),
+		"dragoman.tools.validate": row(`tools: {mode: search, validate: off}`, func(s *stage) {
+			s.wants(call(s, "call_tool", `{"name":"t__echo","arguments":{"n":"x"}}`), `"text":"{\"n\":\"x\"}"`)
+		}),
+		"dragoman.servers.NAME.hint": row(`servers: {t: {hint: "echoes, sounds"}}`, func(s *stage) {
+			s.wants(s.ask("/find/mcp", "tools/list", "", ""), "t (2): echoes, sounds")
+		}),
+		"dragoman.servers.NAME.trust": row(`servers: {t: {trust: annotations}}`, func(s *stage) {
+			s.wants(call(s, "call_read_tool", `{"name":"t__echo","arguments":{"n":1}}`), `"text":"{\"n\":1}"`)
+			s.wants(call(s, "call_read_tool", `{"name":"t__bare"}`), "was not called")
+		}),
+	}
+}
+
 func projectSettings() map[string]setting {
 	const peer = `mcpServers: {b: {command: settings-peer, env: {PEER_NOTES: "@NOTES@", PATH: "${PATH}"}}}`
 	row := func(body string, effect func(s *stage)) setting {
@@ -100,6 +133,7 @@ func projectSettings() map[string]setting {
 			s.wants(s.get("/api/v1/questions?project=shop"), `"mode": "console"`)
 			s.wants(s.get("/api/v1/questions"), `"mode": "off"`)
 		}),
+		"dragoman.projects.NAME.tools": row(`use: [a], tools: {mode: search}`, tools(`"search_tools"`, `"a__echo"`)),
 		"dragoman.projects.NAME.limits": row(`limits: {body: 1KiB}`, func(s *stage) {
 			s.wants(s.post("/p/shop/mcp", strings.Repeat(" ", 2000)), "413 ")
 			s.lacks(s.post("/mcp", strings.Repeat(" ", 2000)), "413 ")

@@ -24,6 +24,9 @@ type Endpoint struct {
 	sse  *sse.Server
 }
 
+// findName stands for the address at which clients search their tools, among the names of servers. No server has it.
+const findName = "/find"
+
 // EndpointOptions are the options of NewEndpoint.
 type EndpointOptions struct {
 	// Project is the project of the endpoint. "" is the default project, whose paths do not name it.
@@ -46,14 +49,19 @@ type EndpointOptions struct {
 }
 
 // NewEndpoint creates the endpoint of the server with the given name. With the name "" it creates
-// the merged endpoint of all servers. r handles the messages of the endpoint's clients.
+// the merged endpoint of all servers, and with findName the one at which clients search their tools. r handles the
+// messages of the endpoint's clients.
 func NewEndpoint(name string, r *downstream.Endpoint, o EndpointOptions) *Endpoint {
 	base, label := "", name
-	if name != "" {
+	switch name {
+	case "":
+	case findName:
+		base, label = "/find", "find"
+	default:
 		base = "/s/" + name
 	}
 	if o.Project != "" && o.Project != event.DefaultProject {
-		base, label = "/p/"+o.Project+base, o.Project+"/"+name
+		base, label = "/p/"+o.Project+base, o.Project+"/"+label
 	}
 	return &Endpoint{
 		base: base,

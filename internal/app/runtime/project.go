@@ -58,6 +58,7 @@ type Project struct {
 	pins      pinboard
 	questions questions.Box
 	joined    *mount        // the endpoint of all servers
+	find      *mount        // the same, but clients search their tools
 	gone      chan struct{} // closed when the project was removed or the process stops
 
 	mu       sync.Mutex // guards the fields below
@@ -122,7 +123,7 @@ func (r *Runtime) newProject(name string, s *config.Snapshot) *Project {
 	}
 	p.limit(s)
 	p.openPins()
-	p.joined = p.newMount("")
+	p.joined, p.find = p.newMount(""), p.newMount(findName)
 	return p
 }
 
@@ -375,7 +376,7 @@ func (p *Project) planLocked(s *config.Snapshot, order []*server, enabled []conf
 	}
 	p.policy.Store(policy)
 	p.gateway = p.newMerged(s, order, enabled)
-	moves = []move{{p.joined, p.gateway, order}}
+	moves = []move{{p.joined, p.gateway, order}, {p.find, gateway.Finder{Merged: p.gateway}, order}}
 	gone := p.singles
 	p.singles = make(map[string]*gateway.Single)
 	for i, x := range order {
@@ -415,7 +416,7 @@ func (p *Project) newMerged(s *config.Snapshot, order []*server, enabled []confi
 	g := &gateway.Merged{
 		Bridge: p.bridge, Policy: policy.chain(gate.Policy), Audit: gate.Audit, Project: p.name, Listens: &p.listens, Names: catalog.Names{Separator: s.Separator}, Identity: p.identity(s),
 		Prefixes: make(map[string]string), Expose: exposedOf(enabled...), Filter: p.filterBy(policy), Vet: policy.vet(p.vet(enabled...)), Renames: policy.renames(), Withholds: p.PinMode() == pins.Hold, Clean: p.Clean, URIs: &p.uris, Before: p.gateway,
-		SignIn: p.signIn, Own: p.prompts.upstream(), Questions: p.inbox(s),
+		SignIn: p.signIn, Own: p.prompts.upstream(), Questions: p.inbox(s), Find: p.findBy(s, policy, enabled),
 	}
 	var names []string
 	for i, x := range order {
@@ -506,7 +507,7 @@ func (p *Project) end() {
 	p.drain()
 	p.mu.Lock()
 	own, shared := p.ownLocked()
-	out := leaving{cause: errProjectRemoved, gateways: []*gateway.Merged{p.gateway}, servers: own, shared: shared, mounts: []*mount{p.joined}}
+	out := leaving{cause: errProjectRemoved, gateways: []*gateway.Merged{p.gateway}, servers: own, shared: shared, mounts: []*mount{p.joined, p.find}}
 	out.mounts = slices.AppendSeq(out.mounts, maps.Values(p.single))
 	p.mu.Unlock()
 	for _, m := range out.mounts {

@@ -14,16 +14,18 @@ import (
 )
 
 // below are the paths below which only endpoints are.
-var below = [...]string{"/mcp/", "/sse/", "/messages/", "/s", "/s/", "/p", "/p/"}
+var below = [...]string{"/mcp/", "/sse/", "/messages/", "/s", "/s/", "/p", "/p/", "/find", "/find/"}
 
 // Routes registers the paths of all endpoints on mux. Paths below /p/{project}/ are for that
 // project, and all other paths are for the default project. The handler looks up the project and
 // the server for each request, after it has asked who sent it. Options.Guard must stand before mux:
 // the handler itself checks no Host and no Origin.
 func (r *Runtime) Routes(mux *http.ServeMux) {
-	for _, prefix := range []string{"/", "/p/{project}/", "/s/{server}/", "/p/{project}/s/{server}/"} {
+	for _, prefix := range []string{"/", "/p/{project}/", "/s/{server}/", "/p/{project}/s/{server}/", "/find/", "/p/{project}/find/"} {
 		for _, leaf := range leaves {
-			mux.HandleFunc(prefix+leaf, func(w http.ResponseWriter, req *http.Request) { r.serve(w, req, leaf) })
+			mux.HandleFunc(prefix+leaf, func(w http.ResponseWriter, req *http.Request) {
+				r.serve(w, req, leaf, strings.HasSuffix(prefix, "/find/"))
+			})
 		}
 	}
 	for _, path := range below {
@@ -42,8 +44,9 @@ func (r *Runtime) Routes(mux *http.ServeMux) {
 
 // serve answers a request for an endpoint. A stranger gets the same refusal whether the project and
 // the server exist or not, so we ask who it is before we look anything up. If the project does not
-// exist, or if who asks may not use it, the response is the same as for an unknown path.
-func (r *Runtime) serve(w http.ResponseWriter, req *http.Request, leaf string) {
+// exist, or if who asks may not use it, the response is the same as for an unknown path. find says that the client
+// searches tools at this address.
+func (r *Runtime) serve(w http.ResponseWriter, req *http.Request, leaf string, find bool) {
 	who, ok := r.opts.Guard.Identify(w, req, r.opts.Principal)
 	if !ok {
 		return
@@ -57,6 +60,9 @@ func (r *Runtime) serve(w http.ResponseWriter, req *http.Request, leaf string) {
 	}
 	name := req.PathValue("server")
 	m := p.mount(name)
+	if find {
+		m = p.find
+	}
 	show = catalog.Both(show, p.policy.Load().filter(who))
 	if m == nil || name != "" && show != nil && !show.Shows(catalog.KindServer, name, "") {
 		http.Error(w, fmt.Sprintf("no server %q is configured", excerpt.Line(name, 64)), http.StatusNotFound)

@@ -269,7 +269,11 @@ func notThere(kind catalog.Kind, c *policy.Call) error {
 	asked := c.Request
 	switch kind {
 	case catalog.KindTool, catalog.KindPrompt:
-		return catalog.Unknown(kind, asked.Name)
+		name := asked.Name
+		if c.Via != "" {
+			name, _ = asked.Msg.At(asked.Msg.Param("arguments")).Get("name").Text()
+		}
+		return catalog.Unknown(kind, name)
 	case catalog.KindResource:
 		uri, _ := jsonrpc.Text(asked.Msg.Raw, asked.Msg.Param("uri"))
 		return catalog.Missing(asked.Client, uri)

@@ -468,7 +468,7 @@ func isDragoman(command []string, address string, ours []string) bool {
 	}
 	path := strings.TrimSuffix(u.Path, "/")
 	switch {
-	case path == "/mcp", path == "/sse":
+	case path == "/mcp", path == "/sse", path == "/find/mcp", path == "/find/sse":
 	case strings.HasPrefix(path, "/s/"), strings.HasPrefix(path, "/p/"):
 		if !strings.HasSuffix(path, "/mcp") && !strings.HasSuffix(path, "/sse") {
 			return false

@@ -14,6 +14,7 @@ var serverSettings = map[string]string{
 	"Revision": "revision", "Dialect": "dialect", "Profile": "dialect", "Lazy": "lazy", "Expose": "expose",
 	"CallTimeout": "callTimeout", "CallMax": "callMax", "StartTimeout": "startTimeout", "Message": "message", "Ping": "ping",
 	"Disabled": "disabled", "Unusable": "variables", "Shared": "use", "Also": "expose",
+	"Hint": "hint", "TrustAnnotations": "trust",
 	"Name": "", "Given": "", "Fingerprint": "",
 }
 
@@ -34,6 +35,7 @@ var snapshotSettings = map[string]string{
 	"HouseTraffic":                      "limits",
 	"Pins":                              "pins",
 	"Questions":                         "questions",
+	"Tools":                             "tools",
 	"File":                              "", "Empty": "", "Servers": "", "Projects": "",
 }
 

@@ -22,6 +22,7 @@ dragoman:
   telemetry: {traces: {headers: {}}}
   dialects: {NAME: {detect: {}, open: {}, tools: {}, errors: {}}}
   servers: {NAME: {signIn: {params: {}}, expose: {tools: {}, prompts: {}, resources: {}}}}
+  tools: {}
   policy: [{who: {}, as: {annotations: {}}}]
   projects: {NAME: {}}
 `

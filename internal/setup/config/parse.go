@@ -206,6 +206,7 @@ func (c *compiler) readOurs(o *object, s *Snapshot) {
 	o.boolean("console", &s.Console)
 	readPins(o, s)
 	readQuestions(o, s)
+	c.readFinding(o.object("tools"), &s.Tools)
 	s.Record = Recording(1 + o.choice("record", recordings, -1))
 	c.readAudit(o.object("audit"), &s.Audit)
 	if l := o.object("log"); l != nil {

@@ -84,6 +84,7 @@ func (s *Snapshot) AppendYAML(dst []byte) []byte {
 	p.policy(s.Policy)
 	p.pins(s.Pins)
 	p.questions(s.Questions)
+	p.tools(&s.Tools)
 	p.projects(s.Projects)
 	p.log(&s.Log)
 	p.traces(&s.Traces)
@@ -137,6 +138,7 @@ func (p *printer) projects(all []Project) {
 		p.policy(s.Policy)
 		p.pins(s.Pins)
 		p.questions(s.Questions)
+		p.tools(&s.Tools)
 		p.within = 3
 		p.mapping(0, "mcpServers", len(own), func() {
 			for _, y := range own {
@@ -342,6 +344,12 @@ func (p *printer) settings(s *Server) {
 		p.text(3, "ping", short(s.Ping))
 	}
 	p.expose(3, s.Expose)
+	if s.Hint != "" {
+		p.text(3, "hint", s.Hint)
+	}
+	if s.TrustAnnotations {
+		p.text(3, "trust", "annotations")
+	}
 }
 
 // signIn prints how we sign in to a server with a URL. Without settings, it prints nothing.

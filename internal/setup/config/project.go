@@ -60,7 +60,7 @@ func CheckProject(name string) *Problem {
 
 // routes are the words of our own paths. In /p/NAME/mcp, a project with such a name would read like
 // another address.
-var routes = []string{"api", "console", "healthz", "mcp", "messages", "metrics", "p", "readyz", "s", "sse"}
+var routes = []string{"api", "console", "find", "healthz", "mcp", "messages", "metrics", "p", "readyz", "s", "sse"}
 
 // Project returns the project with the given name. It returns false if the file has none.
 func (s *Snapshot) Project(name string) (Project, bool) {
@@ -126,6 +126,7 @@ func (c *compiler) readProject(o *object, house *Snapshot) Project {
 	c.readExpose(o.object("expose"), &s.Expose)
 	readPins(o, &s)
 	readQuestions(o, &s)
+	c.readFinding(o.object("tools"), &s.Tools)
 	s.Servers = c.readUse(o, s.also())
 	entries, settings, rules := o.get("mcpServers"), o.object("servers"), o.get("policy")
 	o.done()

@@ -210,7 +210,7 @@ func (c *compiler) readEntry(o *object, srv *Server) {
 // dragoman.servers.
 var (
 	entryKeys   = []string{"command", "args", "env", "cwd", "url", "headers", "type", "disabled"}
-	settingKeys = []string{"callMax", "callTimeout", "caFile", "dialect", "expose", "inheritEnv", "isolation", "lazy", "ping", "prefix", "revision", "signIn", "startTimeout"}
+	settingKeys = []string{"callMax", "callTimeout", "caFile", "dialect", "expose", "hint", "inheritEnv", "isolation", "lazy", "ping", "prefix", "revision", "signIn", "startTimeout", "trust"}
 )
 
 // foreignMembers reports the keys that Dragoman does not know or does not use. misspelt is true if one
@@ -520,6 +520,7 @@ func (c *compiler) readSettings(o *object, srv *Server) {
 		c.problem(o.n, o.at("callMax"), fmt.Sprintf("%s is shorter than callTimeout, which is %s", short(srv.CallMax), short(srv.CallTimeout)), "raise callMax or lower callTimeout")
 	}
 	c.readExpose(o.object("expose"), &srv.Expose)
+	c.readHint(o, srv)
 	o.get("signIn") // readSignIn reads it, whether or not there are settings
 	o.done()
 }

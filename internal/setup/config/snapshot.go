@@ -77,6 +77,7 @@ type Snapshot struct {
 	// Questions says whether the questions that clients can't show wait for people at the console. A project doesn't
 	// have what default has.
 	Questions bool
+	Tools     Tools
 
 	secrets      Secrets // looked up the secrets; for Where
 	readsSecrets bool
@@ -282,6 +283,9 @@ type Server struct {
 	Lazy       bool             // whether Dragoman starts the server only on first use
 	Expose     Expose
 	Also       []Expose // clients see only what all of these let pass, too
+	Hint       string   // what the server is for, for clients that search tools; "" leaves it to what the server says
+	// TrustAnnotations means that what the server says of its tools counts: whether they only read.
+	TrustAnnotations bool
 
 	CallTimeout time.Duration // the same as Limits.Call, for this server
 	CallMax     time.Duration // the same as Limits.CallMax, for this server

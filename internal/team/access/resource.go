@@ -152,12 +152,16 @@ func IsEndpoint(path string) bool {
 		return false
 	}
 	parts = parts[:last]
-	for _, kind := range []string{"p", "s"} {
-		if len(parts) >= 2 && parts[0] == kind && isName(parts[1]) {
-			parts = parts[2:]
-		}
+	if len(parts) >= 2 && parts[0] == "p" && isName(parts[1]) {
+		parts = parts[2:]
 	}
-	return len(parts) == 0
+	switch len(parts) {
+	case 0:
+		return true
+	case 1:
+		return parts[0] == "find"
+	}
+	return len(parts) == 2 && parts[0] == "s" && isName(parts[1])
 }
 
 // isName reports whether a server or a project may have a name; see package config.

@@ -14,6 +14,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/work"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/relay/finder"
 	"github.com/dragoman-mcp/dragoman/internal/relay/policy"
 	"github.com/dragoman-mcp/dragoman/internal/team/store"
 )
@@ -187,7 +188,7 @@ func (t *Trail) End(_ context.Context, c *policy.Call, a *policy.Answer) {
 		return
 	}
 	e := entry{
-		at: time.Now().Add(-a.Took), from: c.Request.Client.Remote, project: c.Project, server: c.Server, method: short(c.Request.Msg.Method), item: short(c.Name),
+		at: time.Now().Add(-a.Took), from: c.Request.Client.Remote, project: c.Project, server: c.Server, method: short(c.Request.Msg.Method), item: short(c.Name), through: c.Via,
 		outcome: string(a.Outcome), code: a.Code, took: a.Took, resumed: c.Resumed,
 	}
 	e.by(c.Who)
@@ -196,6 +197,10 @@ func (t *Trail) End(_ context.Context, c *policy.Call, a *policy.Answer) {
 	}
 	if why := (*mcp.Error)(nil); errors.As(a.Err, &why) {
 		e.cause = short(why.Cause)
+	}
+	if c.Server == "" && c.Name == finder.SearchTools {
+		query, _ := c.Args.Get("query").Text()
+		e.query = len(query)
 	}
 	if raw := c.Args.Raw(); s.Level == Arguments && !c.Args.Absent() {
 		if e.size = len(raw); e.size <= mostArgs {
