@@ -6,6 +6,7 @@ import (
 	"iter"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/app/runtime"
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
@@ -81,6 +82,30 @@ func (p project) tools() iter.Seq[*catalog.Item] {
 		return lists.All(catalog.KindTool)
 	}
 	return slices.Values[[]*catalog.Item](nil)
+}
+
+// search returns the tools that fit a query, the best first. At the end are those that only have it in their names,
+// as people see them who are still typing.
+func (p project) search(query string) iter.Seq[*catalog.Item] {
+	return func(yield func(*catalog.Item) bool) {
+		lists := p.Lists()
+		if lists == nil {
+			return
+		}
+		found := lists.Search(query)
+		has := make(map[*catalog.Item]bool, len(found))
+		for _, x := range found {
+			if has[x] = true; !yield(x) {
+				return
+			}
+		}
+		part := strings.ToLower(strings.TrimSpace(query))
+		for x := range lists.All(catalog.KindTool) {
+			if !has[x] && strings.Contains(strings.ToLower(x.Offered), part) && !yield(x) {
+				return
+			}
+		}
+	}
 }
 
 // items returns a list of one server. If the list for clients without capabilities has not been

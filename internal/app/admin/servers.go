@@ -181,7 +181,7 @@ var serverRoutes = []route{
 
 var toolParameters = []parameter{
 	{"server", "string", "only tools of this server"},
-	{"q", "string", "only tools whose names, title or description contain these words"},
+	{"q", "string", "only tools that fit these words, the best first, as in search mode; or whose names contain them"},
 	{"effect", "string", "only tools with this effect: read-only, write, destructive or unknown"},
 	{"state", "string", "only tools in this state: shown, hidden or invalid"},
 	{"sort", "string", "the order: name or tokens; without it, the best matches of q come first"},

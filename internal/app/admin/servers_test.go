@@ -140,7 +140,10 @@ func TestToolSearch(t *testing.T) {
 	if names, _ := find("q=GREET&server=a"); names != "a:greet a:ask_name" {
 		t.Errorf("greet: %s", names)
 	}
-	if names, _ := find("q=count+cancel&server=a"); names != "a:count" {
+	if names, _ := find("q=gree&server=a"); names != "a:greet" {
+		t.Errorf("the beginning of a name: %s", names)
+	}
+	if names, _ := find("q=count+cancel&server=a"); !strings.HasPrefix(names, "a:count") {
 		t.Errorf("two words: %s", names)
 	}
 	if names, out := find("q=nosuchword"); names != "" || out.Tools == nil {

@@ -14,7 +14,7 @@ import (
 // by their names at /mcp.
 type ToolQuery struct {
 	Server, Effect, State string // "" selects all
-	Text                  string // words separated by spaces; a tool must contain all of them
+	Text                  string // what the tools should do, or a part of their names
 	// Sort is name, tokens, server or effect. A "-" in front reverses the order. If Sort is "", the
 	// best matches for Text come first; if Text is "" too, the tools are sorted by their names at
 	// /mcp.
@@ -42,9 +42,9 @@ type FoundTool struct {
 func (a *catalogAPI) FindTools(q ToolQuery) FoundTools {
 	name, descending := strings.CutPrefix(q.Sort, "-")
 	search := toolQuery{
-		server: q.Server, effect: q.Effect, state: q.State, words: wordsOf(q.Text), byName: name != "",
+		server: q.Server, effect: q.Effect, state: q.State, text: q.Text, byName: name != "",
 	}
-	found, cost := search.find(a.project.tools())
+	found, cost := search.find(a.project)
 	if name != "" {
 		order := toolOrders[name]
 		if order == nil {

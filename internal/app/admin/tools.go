@@ -5,11 +5,9 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"iter"
 	"math"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/app/tool"
@@ -189,7 +187,7 @@ func (a *catalogAPI) readTools(r *http.Request) (any, *Problem) {
 		}
 		a.project.refresh(r.Context(), server, mcp.MethodListTools)
 	}
-	q := toolQuery{server: server, effect: effect, state: state, words: wordsOf(query.Get("q"))}
+	q := toolQuery{server: server, effect: effect, state: state, text: query.Get("q")}
 	switch sort := query.Get("sort"); sort {
 	case "":
 	case "name":
@@ -199,7 +197,7 @@ func (a *catalogAPI) readTools(r *http.Request) (any, *Problem) {
 	default:
 		return nil, badParameter("sort", "Use sort=name or sort=tokens.")
 	}
-	found, cost := q.find(a.project.tools())
+	found, cost := q.find(a.project)
 	out := Tools{Tools: []Tool{}, Tokens: cost}
 	p, bad := pageOf(r, found, func(x *foundTool) string { return x.sorted })
 	if bad != nil {
@@ -215,9 +213,9 @@ func (a *catalogAPI) readTools(r *http.Request) (any, *Problem) {
 
 // toolQuery says which tools a request asks for, and in which order.
 type toolQuery struct {
-	server, effect, state string   // "" selects all
-	words                 []string // a tool must contain all these words
-	byName, byTokens      bool     // the order of the results; if neither is set, the best matches come first
+	server, effect, state string // "" selects all
+	text                  string // what a tool must fit
+	byName, byTokens      bool   // the order of the results; if neither is set, the best matches come first
 }
 
 // foundTool is a tool that matches a query.
@@ -230,15 +228,17 @@ func (x *foundTool) effect() string { return effectOf(tool.Of(x.JSON)) }
 
 // find returns the matching tools in order. cost is the total number of tokens of the matching
 // tools that clients see.
-func (q *toolQuery) find(all iter.Seq[*catalog.Item]) (found []foundTool, cost int) {
-	ranked := q.byTokens || !q.byName && len(q.words) > 0
+func (q *toolQuery) find(p project) (found []foundTool, cost int) {
+	all, ranked := p.tools(), false
+	if text := strings.TrimSpace(excerpt.Cut(q.text, maxQuery)); text != "" {
+		all, ranked = p.search(text), !q.byName && !q.byTokens
+	}
 	for x := range all {
 		if q.server != "" && x.Server != q.server || q.state != "" && stateOf(x) != q.state {
 			continue
 		}
-		rank, ok := x.Matches(q.words)
 		y := foundTool{x, x.Key}
-		if !ok || q.effect != "" && y.effect() != q.effect {
+		if q.effect != "" && y.effect() != q.effect {
 			continue
 		}
 		if x.Hidden == "" {
@@ -248,11 +248,11 @@ func (q *toolQuery) find(all iter.Seq[*catalog.Item]) (found []foundTool, cost i
 		case q.byTokens:
 			y.sorted = fmt.Sprintf("%010d", math.MaxInt32-x.Tokens) + x.Key
 		case ranked:
-			y.sorted = strconv.Itoa(rank) + x.Key
+			y.sorted = fmt.Sprintf("%06d", len(found)) + x.Key
 		}
 		found = append(found, y)
 	}
-	if ranked {
+	if !ranked {
 		slices.SortFunc(found, func(a, b foundTool) int { return cmp.Compare(a.sorted, b.sorted) })
 	}
 	return found, cost
@@ -260,11 +260,6 @@ func (q *toolQuery) find(all iter.Seq[*catalog.Item]) (found []foundTool, cost i
 
 // maxQuery is the maximum length of a search text in bytes.
 const maxQuery = 256
-
-// wordsOf returns the words of a search text.
-func wordsOf(text string) []string {
-	return strings.Fields(strings.ToLower(excerpt.Cut(text, maxQuery)))
-}
 
 // readyServers reports for each server whether its lists are up to date.
 func (a *catalogAPI) readyServers() map[string]bool {

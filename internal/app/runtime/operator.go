@@ -118,6 +118,9 @@ func (l *Lists) Of(method string) []catalog.Items { return l.gateway.Items(metho
 // sends no requests.
 func (l *Lists) All(kind catalog.Kind) iter.Seq[*catalog.Item] { return l.gateway.All(kind) }
 
+// Search returns the tools that fit a query, the best first, also those that clients do not see. It sends no requests.
+func (l *Lists) Search(query string) []*catalog.Item { return l.gateway.Search(query) }
+
 // Refresh reads one list of one server, if the server is ready and the list is not fresh, and waits
 // a short time for the result. It does not open a server.
 func (l *Lists) Refresh(ctx context.Context, server, method string) {

@@ -42,7 +42,7 @@ type Catalog struct {
 	Vet      Vet
 	Renames  *Renames
 	Identity Identity
-	// Clean returns the function that masks a server's secrets in what the index searches. Nil masks
+	// Clean returns the function that masks a server's secrets in what Search looks at. Nil masks
 	// nothing.
 	Clean func(server string) func(text string) string
 	// Hints is what people say that servers are for, by server.

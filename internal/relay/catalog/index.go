@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/base/tokens"
+	"github.com/dragoman-mcp/dragoman/internal/relay/ranking"
 )
 
 // Item is one item of a server in the index of all servers. It must not be modified.
@@ -30,28 +30,7 @@ type Item struct {
 	// empty, but not nil, if they are not known. It is nil if clients without capabilities see the item,
 	// or if their list has not been read and all other lists have the item.
 	Needs []string
-	text  string // what Matches searches: names, titles and description in lower case
-}
-
-// maxText is the maximum length in bytes of a description that the index keeps.
-const maxText = 64 << 10
-
-// Matches reports whether the names, the titles or the description contain all words, which are in
-// lower case. rank is 0 if the server's name for the item begins with the first word, 1 if the offered
-// name contains it, and 2 otherwise.
-func (x *Item) Matches(words []string) (rank int, ok bool) {
-	for _, w := range words {
-		if !strings.Contains(x.text, w) {
-			return 0, false
-		}
-	}
-	switch {
-	case len(words) == 0 || strings.HasPrefix(strings.ToLower(x.Name), words[0]):
-		return 0, true
-	case strings.Contains(strings.ToLower(x.Offered), words[0]):
-		return 1, true
-	}
-	return 2, true
+	at    int // its place among the items of the server
 }
 
 // index keeps the items of all servers for one kind. After a list has changed, it reads only the items of
@@ -67,6 +46,65 @@ type index struct {
 type indexPart struct {
 	version uint64
 	items   []Item
+	once    sync.Once
+	index   *ranking.Index // made when it's first needed
+	places  map[*ranking.Tool]int
+}
+
+// Search returns the tools that fit a query, the best first, as All yields them. It ranks them as for clients in
+// search mode, but looks at all of them. What is secret of a server is masked before it looks.
+func (c *Catalog) Search(query string) (found []*Item) {
+	all := slices.Collect(c.All(KindTool))
+	x := &c.indexes[KindTool]
+	x.mu.Lock()
+	parts := x.parts
+	x.mu.Unlock()
+	items := make(map[string][]*Item, len(parts))
+	for server, part := range parts {
+		items[server] = make([]*Item, len(part.items))
+	}
+	for _, y := range all {
+		if list := items[y.Server]; y.at < len(list) {
+			list[y.at] = y
+		}
+	}
+	var in []*ranking.Index
+	places := make(map[*ranking.Tool]*Item, len(all))
+	for server, part := range parts {
+		in = append(in, part.ranked(c, server))
+		for t, at := range part.places {
+			places[t] = items[server][at]
+		}
+	}
+	for _, h := range ranking.Search(query, in, nil, len(all)) {
+		if y := places[h.Tool]; y != nil {
+			found = append(found, y)
+		}
+	}
+	return found
+}
+
+// ranked returns the index of a server's tools.
+func (p *indexPart) ranked(c *Catalog, server string) *ranking.Index {
+	p.once.Do(func() {
+		clean := func(text string) string { return text }
+		if c.Clean != nil {
+			clean = c.Clean(server)
+		}
+		tools := make([]ranking.Tool, len(p.items))
+		for i := range p.items {
+			y := &p.items[i]
+			tools[i] = ranking.Tool{Name: y.Offered, Bare: y.Name, Server: server, Hint: c.Hints[server], Definition: []byte(excerpt.MaskJSON(string(y.JSON), clean))}
+			if jsonrpc.Valid(tools[i].Definition, jsonrpc.Limits{}) != nil {
+				tools[i].Definition = []byte("{}")
+			}
+		}
+		p.index, p.places = ranking.New(tools), make(map[*ranking.Tool]int, len(tools))
+		for i, t := range p.index.Tools() {
+			p.places[t] = i
+		}
+	})
+	return p.index
 }
 
 // All yields all items of a kind, sorted by Key, from the lists that were read last. It also has those
@@ -146,12 +184,8 @@ func (p *Items) version() uint64 {
 
 // indexItems returns the items of a server.
 func (c *Catalog) indexItems(kind Kind, list *Items) (out []Item) {
-	clean := func(text string) string { return text }
-	if c.Clean != nil {
-		clean = c.Clean(list.Server)
-	}
 	add := func(raw []byte, hidden string, needs []string) {
-		x := Item{Server: list.Server, Name: nameOfItem(kind, raw), JSON: raw, Hidden: hidden, Everywhere: hidden != "", Needs: needs}
+		x := Item{at: len(out), Server: list.Server, Name: nameOfItem(kind, raw), JSON: raw, Hidden: hidden, Everywhere: hidden != "", Needs: needs}
 		if x.Offered = x.Name; kind.key() == "name" && x.Name != "" {
 			x.Offered = c.Offered(kind, list.Server, x.Name)
 		}
@@ -161,7 +195,6 @@ func (c *Catalog) indexItems(kind Kind, list *Items) (out []Item) {
 		if kind == KindTool {
 			x.Tokens = tokens.Tool(raw, jsonrpc.Whole(raw))
 		}
-		x.text = strings.ToLower(x.Offered + "\n" + x.Name + "\n" + clean(textOf(raw)))
 		out = append(out, x)
 	}
 	each(list.Shown, list.Hidden, func(raw []byte, why string) { add(raw, why, nil) })
@@ -170,16 +203,6 @@ func (c *Catalog) indexItems(kind Kind, list *Items) (out []Item) {
 	}
 	list.eachOther(kind, add)
 	return out
-}
-
-// textOf returns the titles and the description of an item.
-func textOf(raw []byte) string {
-	var at [3]jsonrpc.Span
-	jsonrpc.FindAll(raw, jsonrpc.Whole(raw), []string{"title", "annotations", "description"}, at[:])
-	title, _ := jsonrpc.Text(raw, at[0])
-	of, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, at[1], "title"))
-	about, _ := jsonrpc.Text(raw, at[2])
-	return title + "\n" + of + "\n" + excerpt.Cut(about, maxText)
 }
 
 // each calls f with the items that the configuration shows, and with those that it hides and why.

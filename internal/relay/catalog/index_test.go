@@ -29,27 +29,30 @@ func nothing() *mergedList {
 // TestIndexIsKept checks that, after a change of one list, only the tools of this list are read again
 // into an index of 5,000 tools.
 func TestIndexIsKept(t *testing.T) {
-	read, l, items := 0, nothing(), manyLists()
-	c := &Catalog{Clean: func(string) func(string) string {
-		return func(text string) string {
-			read++
-			return text
-		}
-	}}
+	l, items, c := nothing(), manyLists(), &Catalog{}
 	var x index
 	first := x.of(c, l, items)
-	if len(first) != 5000 || read != 5000 || !slices.IsSortedFunc(first, func(a, b *Item) int { return strings.Compare(a.Key, b.Key) }) {
-		t.Fatalf("%d tools, %d were read", len(first), read)
+	parts := x.parts
+	kept := func() (n int) {
+		for server, p := range x.parts {
+			if parts[server] == p {
+				n++
+			}
+		}
+		return n
 	}
-	if again := x.of(c, l, items); read != 5000 || &again[0] != &first[0] {
+	if len(first) != 5000 || !slices.IsSortedFunc(first, func(a, b *Item) int { return strings.Compare(a.Key, b.Key) }) {
+		t.Fatalf("%d tools", len(first))
+	}
+	if again := x.of(c, l, items); &again[0] != &first[0] {
 		t.Error("it was made again")
 	}
-	if x.of(c, nothing(), items); read != 5000 {
-		t.Errorf("after a merge, %d were read", read)
+	if x.of(c, nothing(), items); kept() != 200 {
+		t.Errorf("after a merge, the tools of %d servers are kept", kept())
 	}
 	items[7].Version, items[7].Shown = 1000, items[7].Shown[:5]
-	if changed := x.of(c, l, items); len(changed) != 4980 || read != 5005 {
-		t.Errorf("%d tools, %d were read", len(changed), read)
+	if changed := x.of(c, l, items); len(changed) != 4980 || kept() != 199 {
+		t.Errorf("%d tools, those of %d servers are kept", len(changed), kept())
 	}
 }
 
@@ -61,34 +64,34 @@ func BenchmarkIndex(b *testing.B) {
 	}
 }
 
-func BenchmarkSearch(b *testing.B) {
-	var x index
-	c, l, items := &Catalog{}, nothing(), manyLists()
-	for b.Loop() {
-		n := 0
-		for _, y := range x.of(c, l, items) {
-			if _, ok := y.Matches([]string{"tickets", "comments"}); ok {
-				n++
-			}
-		}
-		if n != 5000 {
-			b.Fatal(n)
-		}
+// TestSearchOfOperators checks that operators find all tools, also those that no client sees, and that what is secret
+// of a server isn't looked at.
+func TestSearchOfOperators(t *testing.T) {
+	tools := func(raw ...string) map[string][]string { return map[string][]string{mcp.MethodListTools: raw} }
+	hello := mcp.ServerInfo{Capabilities: []byte(`{"tools":{}}`)}
+	c := catalogOf(t, &source{"gh", hello, tools(
+		`{"name":"star_repo","description":"Marks a repository. The key is hunter22."}`, `{"name":"unstar_repo","description":"Takes a mark away."}`, `{"name":"bad","description":"A repository, too."}`,
+	)}, &source{"b", hello, tools(`{"name":"star_map","description":"Shows the sky."}`)})
+	c.Vet = judge(map[string]int{})
+	c.Clean = func(string) func(string) string {
+		return func(text string) string { return strings.ReplaceAll(text, "hunter22", "***") }
 	}
-}
-
-// TestMatches checks which words find an item, and how well.
-func TestMatches(t *testing.T) {
-	x := new(Catalog).indexItems(KindTool, &Items{Server: "gh", Shown: [][]byte{
-		[]byte(`{"name":"Star_repo","title":"Mark It","annotations":{"title":"As good"},"description":"Adds a\nSTAR."}`),
-	}})[0]
-	for text, want := range map[string]int{"": 0, "star": 0, "star adds": 0, "gh__": 1, "repo mark": 1, "mark star": 2, "good": 2, "a\nstar": 2, "stars": -1, "star nothing": -1} {
-		rank, ok := x.Matches(strings.Split(text, " "))
-		if text == "" {
-			rank, ok = x.Matches(nil)
+	if _, err := page(t, c.View(&mcp.ClientInfo{}, nil), mcp.MethodListTools, ""); err != nil {
+		t.Fatal(err)
+	}
+	for query, want := range map[string]string{"gh__star_repo": "star_repo", "sky": "star_map", "hunter22": "", "nothing": "", "repository": "bad star_repo"} {
+		var got []string
+		for _, x := range c.Search(query) {
+			got = append(got, x.Name)
 		}
-		if ok != (want >= 0) || ok && rank != want {
-			t.Errorf("%q: %d, %t", text, rank, ok)
+		if query == "repository" {
+			slices.Sort(got)
+			got = slices.DeleteFunc(got, func(name string) bool { return name == "unstar_repo" })
+		} else if len(got) > 1 {
+			got = got[:1]
+		}
+		if s := strings.Join(got, " "); s != want {
+			t.Errorf("%q: %q, want %q", query, s, want)
 		}
 	}
 }

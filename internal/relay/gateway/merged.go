@@ -426,6 +426,9 @@ func (g *Merged) Items(method string) []catalog.Items { return g.catalog().Items
 // All yields all items of a kind, for operators; see catalog.Catalog.All.
 func (g *Merged) All(kind catalog.Kind) iter.Seq[*catalog.Item] { return g.catalog().All(kind) }
 
+// Search returns the tools that fit a query, for operators; see catalog.Catalog.Search.
+func (g *Merged) Search(query string) []*catalog.Item { return g.catalog().Search(query) }
+
 // Refresh reads one list of one server; see catalog.Catalog.Refresh.
 func (g *Merged) Refresh(ctx context.Context, server, method string) {
 	g.catalog().Refresh(ctx, server, method)
