@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/bench/internal/load"
@@ -142,7 +143,7 @@ func (s *stage) line() {
 func (s *stage) plainOf(c *contestant) *contestant {
 	path := map[string]string{
 		report.Events: report.HTTP, report.Crowded: report.HTTP, report.Many: report.Few,
-		report.Console: report.Serve, report.Recording: report.Serve, report.Keys: report.Serve, report.Audited: report.Serve, report.Keyring: report.Keys,
+		report.Console: report.Serve, report.Recording: report.Serve, report.Keys: report.Serve, report.Audited: report.Serve, report.Guarded: report.Serve, report.Keyring: report.Keys,
 		report.SignedIn: report.Header,
 	}[c.Path]
 	switch {
@@ -202,7 +203,7 @@ func (s *stage) enter(ctx context.Context, c *contestant) error {
 		return err
 	}
 	switch c.Path {
-	case report.Serve, report.Console, report.Recording, report.Keys, report.Keyring, report.Audited, report.Header, report.SignedIn:
+	case report.Serve, report.Console, report.Recording, report.Keys, report.Keyring, report.Audited, report.Guarded, report.Header, report.SignedIn:
 		c.addr += "/s/" + served + "/mcp" // the endpoint of one server, where tool names have no prefix
 	}
 	if err := s.firstList(c); err != nil {
@@ -292,12 +293,15 @@ func (s *stage) serve(c *contestant, url string) (env []string, arguments func(a
 	if c.Path == report.Audited {
 		settings += "  audit: {calls: names}\n"
 	}
+	if c.Path == report.Guarded {
+		settings += "  audit: {calls: names}\n  pins: hold\n  policy:\n" + manyRules()
+	}
 	var file string
 	servers := fmt.Sprintf("  %s: {url: '%s'%s}\n", served, url, map[string]string{report.Header: ", headers: {Authorization: Bearer access-000}"}[c.Path])
 	for i := range map[string]int{report.Few: 10, report.Many: 200, report.Keyring: 200}[c.Path] - 1 {
 		servers += fmt.Sprintf("  %c%d: {url: '%s'}\n", 'a'+i%26, i, url)
 	}
-	if n := map[string]int{report.Keys: 1, report.Keyring: 10_000, report.Header: people, report.SignedIn: people}[c.Path]; n > 0 {
+	if n := map[string]int{report.Keys: 1, report.Keyring: 10_000, report.Guarded: 1, report.Header: people, report.SignedIn: people}[c.Path]; n > 0 {
 		env, file, c.keys, err = s.inhabited(c, url, servers, settings+"  access: {loopback: keys}\n", n)
 	} else {
 		env, file, err = s.configure(servers, settings)
@@ -309,6 +313,16 @@ func (s *stage) serve(c *contestant, url string) (env []string, arguments func(a
 		}
 		return append(args, s.dragomanArgs...)
 	}, err
+}
+
+// manyRules returns 200 rules for the server of the calls, of which the last one allows all.
+func manyRules() string {
+	var all strings.Builder
+	for i := range 199 {
+		fmt.Fprintf(&all, "  - {match: ['%s/never_%d_*', '%s/prompt:never_%d'], do: deny}\n", served, i, served, i)
+	}
+	fmt.Fprintf(&all, "  - {match: '%s/*', do: allow}\n", served)
+	return all.String()
 }
 
 // configure writes a configuration of "dragoman serve" with lines for mcpServers and for dragoman.

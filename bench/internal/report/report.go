@@ -117,6 +117,9 @@ const (
 	// In this path, Serve records all requests, and nobody needs a key. Its results are compared with those of Serve.
 	Audited = "audited" // with "audit: {calls: names}"
 
+	// In this path, Serve has all that a team decides about tools. Its results are compared with those of Serve.
+	Guarded = "guarded" // one key, 200 rules, pins that hold, and "audit: {calls: names}"
+
 	// In these paths, clients of Serve have the keys of several people. The results of SignedIn are compared
 	// with those of Header.
 	Header   = "header"   // the configuration has a token for all
@@ -141,7 +144,7 @@ func (w Who) Name() string {
 		Proxy: "ReverseProxy", Floor: "net/http server", Events: "http, event streams", Piped: "http, clients on stdio",
 		Crowded: "http, idle sessions", Few: "serve, 10 servers", Many: "serve, 200 servers",
 		Serve: "serve, no console", Console: "serve, recording off", Recording: "serve, record: memory",
-		Keys: "serve, keys on", Keyring: "serve, 10,000 keys, 200 servers", Audited: "serve, audit: names",
+		Keys: "serve, keys on", Keyring: "serve, 10,000 keys, 200 servers", Audited: "serve, audit: names", Guarded: "serve, a key, 200 rules, pins, audit: names",
 		Header: "serve, a token for all", SignedIn: "serve, a token for each",
 	}[w.Path], w.Path)
 }
