@@ -21,7 +21,7 @@ import (
 type rules struct {
 	// of has, for each server that any rule concerns, the lists of rules that must all allow an item: the
 	// project's own, and for a server of default those of default.
-	of map[string][]policy.Rules
+	of map[string][]*policy.Index
 	// as has those that say how clients see the items of each server. Of a server of default, the project's own come
 	// first.
 	as     map[string]policy.Rules
@@ -51,10 +51,10 @@ func (p *Project) caller(who *identity.Principal) policy.Caller {
 
 // rulesOf returns the rules of a configuration of the project with a name.
 func rulesOf(project string, s *config.Snapshot, caller func(*identity.Principal) policy.Caller) *rules {
-	r := &rules{of: make(map[string][]policy.Rules), as: make(map[string]policy.Rules), caller: caller}
+	r := &rules{of: make(map[string][]*policy.Index), as: make(map[string]policy.Rules), caller: caller}
 	own, as := s.Policy.Concern(policy.ProjectPrompts, project)
 	if own != nil {
-		r.of[policy.ProjectPrompts] = []policy.Rules{own}
+		r.of[policy.ProjectPrompts] = []*policy.Index{policy.NewIndex(policy.ProjectPrompts, own)}
 	}
 	if as != nil {
 		r.as[policy.ProjectPrompts] = as
@@ -68,7 +68,7 @@ func rulesOf(project string, s *config.Snapshot, caller func(*identity.Principal
 		for i, list := range lists {
 			decide, as := list.Concern(x.Name, of[i])
 			if decide != nil {
-				r.of[x.Name] = append(r.of[x.Name], decide)
+				r.of[x.Name] = append(r.of[x.Name], policy.NewIndex(x.Name, decide))
 			}
 			if as != nil {
 				r.as[x.Name] = append(r.as[x.Name], as...)
@@ -86,10 +86,8 @@ func (r *rules) same(q *rules) bool {
 // named reports whether any rule is not for everybody.
 func (r *rules) named() bool {
 	for _, lists := range r.of {
-		for _, list := range lists {
-			if slices.ContainsFunc(list, func(x policy.Rule) bool { return !x.Everybody() }) {
-				return true
-			}
+		if slices.ContainsFunc(lists, (*policy.Index).Named) {
+			return true
 		}
 	}
 	return false
@@ -168,11 +166,11 @@ func (r *rules) chain(then policy.Chain) policy.Chain {
 
 // ruling is what rules say of one caller.
 type ruling struct {
-	of map[string][]policy.Rules // as in rules, without the rules for others
+	of map[string][]policy.View // as in rules
 }
 
 func newRuling(r *rules, who policy.Caller) *ruling {
-	x := &ruling{of: make(map[string][]policy.Rules, len(r.of))}
+	x := &ruling{of: make(map[string][]policy.View, len(r.of))}
 	for server, lists := range r.of {
 		for _, list := range lists {
 			x.of[server] = append(x.of[server], list.For(who))
@@ -194,12 +192,12 @@ func (r *ruling) say(kind catalog.Kind, server, name string) (said policy.Said) 
 	}
 	for _, list := range r.of[server] {
 		if kind == catalog.KindServer {
-			if !list.AllowServer(policy.Caller{}, server) {
+			if !list.AllowServer() {
 				return policy.Said{Do: policy.Deny}
 			}
 			continue
 		}
-		switch x := list.Say(policy.Caller{}, server, item); {
+		switch x := list.Say(item); {
 		case x.Do == policy.Deny:
 			return x
 		case x.Do == policy.Confirm, said.Rule == nil:

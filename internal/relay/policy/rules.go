@@ -168,18 +168,6 @@ func (r Rules) Concern(server, of string) (decide, as Rules) {
 	return decide, as
 }
 
-// For returns the rules that are for who, so that nobody has to look again whom they are for.
-func (r Rules) For(who Caller) (some Rules) {
-	for i := range r {
-		if r[i].isFor(who) {
-			x := r[i]
-			x.Keys, x.People, x.Roles = nil, nil, nil
-			some = append(some, x)
-		}
-	}
-	return some
-}
-
 // MayMatch reports whether the rule may match an item of a server.
 func (r *Rule) MayMatch(server string) bool {
 	return slices.ContainsFunc(r.Match, func(p string) bool { return MayName(p, server) })
