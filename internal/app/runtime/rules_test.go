@@ -604,34 +604,51 @@ func (h *ruledHouse) checkRenamed(t *testing.T, c *fake.Client, prefix string) {
 	}
 }
 
-// BenchmarkRules reads a list of 5,000 tools after the first time, and calls a tool, without rules and with 200.
+// BenchmarkRules reads the first page of a list of 5,000 tools after the first time, without rules and with 200. They take
+// turns, so that a busy machine slows down both; ratio is the median of what all pairs of turns say.
 func BenchmarkRules(b *testing.B) {
 	var rules []string
 	for i := range 198 {
 		rules = append(rules, fmt.Sprintf(`{match: ["many/never_%d_*", "other/*"], who: {people: [p%d]}, do: deny}`, i, i))
 	}
 	rules = append(rules, `{match: "many/tool_9*", do: deny}`, `{match: "many/*", do: allow}`)
-	for name, text := range map[string]string{"none": "", "200": "dragoman: {policy: [" + strings.Join(rules, ", ") + "]}\n"} {
-		s := snapshotOf(b, text+"mcpServers: {many: {command: x}, other: {command: x}}\n")
+	var tools []string
+	for i := range 5000 {
+		tools = append(tools, fmt.Sprintf(`{"name":"tool_%d","description":"Does something useful with its argument.","inputSchema":{"type":"object","properties":{"a":{"type":"string"}}}}`, i))
+	}
+	ann, roles := identity.Named("ann"), []identity.Role{identity.Caller}
+	reader := func(policyText string) (read func() time.Duration) {
+		s := snapshotOf(b, policyText+"mcpServers: {many: {command: x}, other: {command: x}}\n")
 		p := &Project{name: event.DefaultProject, runtime: &Runtime{opts: Options{Reach: anybody, Caller: func(who *identity.Principal, _ string) policy.Caller {
-			return policy.Caller{Person: who.Key(), Roles: []identity.Role{identity.Caller}}
+			return policy.Caller{Person: who.Key(), Roles: roles}
 		}}}}
-		r := p.newRules(s)
-		var tools []string
-		for i := range 5000 {
-			tools = append(tools, fmt.Sprintf(`{"name":"tool_%d","description":"Does something useful with its argument.","inputSchema":{"type":"object","properties":{"a":{"type":"string"}}}}`, i))
-		}
+		filter := p.filterBy(p.newRules(s))
 		c := &catalog.Catalog{Sources: []catalog.Source{&listSource{"many", tools}}}
 		b.Cleanup(c.Close)
-		b.Run("list/"+name, func(b *testing.B) {
-			for b.Loop() {
-				v := c.View(&mcp.ClientInfo{Revision: mcp.Latest, Who: identity.Named("ann")}, p.filterBy(r)(identity.Named("ann")))
+		return func() time.Duration {
+			begun := time.Now()
+			for range 100 {
+				v := c.View(&mcp.ClientInfo{Revision: mcp.Latest, Who: ann}, filter(ann))
 				if _, err := v.Page(b.Context(), mcp.LookupMethod(mcp.MethodListTools), jsonrpc.Value{}, true); err != nil {
 					b.Fatal(err)
 				}
 			}
-		})
+			return time.Since(begun) / 100
+		}
 	}
+	none, ruled := reader(""), reader("dragoman: {policy: ["+strings.Join(rules, ", ")+"]}\n")
+	b.Logf("the first reading took %v, and %v with rules, of each of 100", none(), ruled())
+	var without, with time.Duration
+	var ratios []float64
+	for b.Loop() {
+		x, y := none(), ruled()
+		without, with, ratios = without+x, with+y, append(ratios, float64(y)/float64(x))
+	}
+	slices.Sort(ratios)
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(float64(without.Nanoseconds())/float64(len(ratios)), "ns/list")
+	b.ReportMetric(float64(with.Nanoseconds())/float64(len(ratios)), "ns/list-with-rules")
+	b.ReportMetric(ratios[len(ratios)/2], "ratio")
 }
 
 // listSource is a server whose tools never change.
