@@ -129,46 +129,53 @@ type weighted struct {
 	weight float64
 }
 
-// concepts returns what the query asks for, without words that say nothing.
-func (s *search) concepts(query string) (out []concept) {
-	type queried struct {
-		term  string
-		form  form
-		parts []queried
-	}
-	var words []queried
+// queried is a word of a query.
+type queried struct {
+	word  string
+	parts []queried
+}
+
+func (q queried) term() string { return string(termOf([]byte(q.word))) }
+
+// queriedIn returns the words of a query, without those that say nothing.
+func queriedIn(query string) (out []queried) {
 	skipped := false // whether the last word was left out
 	split := splitter{parts: true, yield: func(word []byte, part bool) {
-		q := queried{term: string(termOf(slices.Clone(word))), form: formOf(word)}
 		switch {
 		case part && skipped:
 		case part:
-			last := &words[len(words)-1]
-			last.parts = append(last.parts, q)
+			last := &out[len(out)-1]
+			last.parts = append(last.parts, queried{word: string(word)})
 		default:
-			if skipped = empty[string(word)] || len(words) == maxTerms; !skipped {
-				words = append(words, q)
+			if skipped = empty[string(word)] || len(out) == maxTerms; !skipped {
+				out = append(out, queried{word: string(word)})
 			}
 		}
 	}}
 	split.split(query)
+	return out
+}
+
+// concepts returns what the query asks for.
+func (s *search) concepts(query string) (out []concept) {
 	seen := map[string]bool{}
 	add := func(all ...queried) {
 		for _, q := range all {
-			if !seen[q.term] {
-				seen[q.term] = true
-				out = append(out, s.concept(q.term, q.form))
+			if term := q.term(); !seen[term] {
+				seen[term] = true
+				out = append(out, s.concept(term, formOf([]byte(q.word))))
 			}
 		}
 	}
+	words := queriedIn(query)
 	for i, q := range words {
 		// What people write as two words may be one in a name: a file system.
 		if i > 0 {
-			if both := words[i-1].term + q.term; s.known(both) {
-				add(queried{term: both, form: anyForm})
+			if both := (queried{word: words[i-1].word + q.word}); s.known(both.term()) {
+				add(both)
 			}
 		}
-		if len(q.parts) > 0 && !s.known(q.term) {
+		if len(q.parts) > 0 && !s.known(q.term()) {
 			add(q.parts...)
 		} else {
 			add(q)

@@ -54,6 +54,8 @@ func TestSearch(t *testing.T) {
 		"assignee":                              "tracker__create_issue",
 		"file a new ticket":                     "tracker__create_issue",
 		"请翻译这段文字":                               "tracker__翻译",
+		"list directory":                        "files__listDirectory",
+		"latin 1":                               "files__read_file",
 		"sorting":                               "files__listDirectory",
 		"tracker":                               "tracker__create_issue",
 		"call tracker__search_files":            "tracker__search_files",
@@ -97,7 +99,7 @@ func TestSearchAll(t *testing.T) {
 // TestNothingOfHidden is TA55 for the ranking: order and scores are those of an index without the hidden
 // tools.
 func TestNothingOfHidden(t *testing.T) {
-	all, seen := crowd(40, 25), crowd(40, 25)
+	all, seen := crowd(20, 25), crowd(20, 25)
 	may := func(x *Tool) bool { return strings.HasSuffix(x.Name, "1") }
 	for i, x := range seen {
 		var tools []Tool
@@ -108,7 +110,7 @@ func TestNothingOfHidden(t *testing.T) {
 		}
 		seen[i] = New(tools)
 	}
-	for _, query := range queries(200) {
+	for _, query := range queries(100) {
 		got, want := Search(query, all, may, 25), Search(query, seen, nil, 25)
 		if !slices.EqualFunc(got, want, func(a, b Hit) bool {
 			return a.Tool.Name == b.Tool.Name && a.Score == b.Score && a.Named == b.Named
@@ -123,7 +125,11 @@ func TestNothingOfHidden(t *testing.T) {
 
 // TestExactName is TS09: the tool that a query names is first, whatever else the query says.
 func TestExactName(t *testing.T) {
-	in := crowd(200, 25)
+	servers := 200
+	if testing.Short() {
+		servers = 20
+	}
+	in := crowd(servers, 25)
 	for _, x := range in {
 		y := x.tools[len(x.tools)-1]
 		for _, query := range []string{y.Name, "delete the file with " + y.Name + ", please", strings.ToUpper(y.Name)} {
@@ -160,7 +166,7 @@ func TestDeterministic(t *testing.T) {
 			}
 		}
 	}
-	for _, query := range queries(200) {
+	for _, query := range queries(100) {
 		a, b := Search(query, one, nil, 25), Search(query, other, nil, 25)
 		if !slices.EqualFunc(a, b, func(a, b Hit) bool { return a.Tool.Name == b.Tool.Name && a.Score == b.Score }) {
 			t.Fatalf("%q: %v and %v", query, names(a), names(b))
