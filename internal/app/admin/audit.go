@@ -53,6 +53,7 @@ type AuditEntry struct {
 	Args    json.RawMessage `json:"args,omitempty" doc:"the arguments of a call, if they're recorded"`
 	Outcome string          `json:"outcome,omitempty" doc:"the outcome of a call"`
 	Cause   string          `json:"cause,omitempty" doc:"why Dragoman refused the call or could not make it, such as declined, held or timeout"`
+	Answers string          `json:"answers,omitempty" doc:"what people have answered about a call whose client could not ask: the kind of each question, the answer, and the subject of whoever gave it"`
 	Code    int64           `json:"code,omitempty" doc:"the code of the JSON-RPC error that the client got"`
 	MS      float64         `json:"ms,omitempty" doc:"how many milliseconds a call took"`
 	Refused int64           `json:"refused,omitempty" doc:"of missed requests: how many were refused"`
@@ -178,7 +179,7 @@ func (a *auditAPI) showEntry(e *audit.Entry) AuditEntry {
 	x := e.Line
 	out := AuditEntry{
 		At: x.At.UTC(), Kind: x.Kind, Seq: x.Seq, Who: x.Name, Subject: x.Who, Seat: x.Seat, Via: x.Via, From: x.From, Project: x.Project, What: x.Method,
-		Object: strings.Trim(x.Server+"/"+x.Item, "/"), As: x.As, Through: x.Through, Query: x.Query, Args: x.Args, Outcome: x.Outcome, Cause: x.Cause, Code: x.Code, MS: x.MS, Refused: x.Refused, Lost: x.Lost, Denied: x.Denied,
+		Object: strings.Trim(x.Server+"/"+x.Item, "/"), As: x.As, Through: x.Through, Query: x.Query, Args: x.Args, Outcome: x.Outcome, Cause: x.Cause, Answers: x.Answers, Code: x.Code, MS: x.MS, Refused: x.Refused, Lost: x.Lost, Denied: x.Denied,
 	}
 	if out.Who == "" && x.Who != "" {
 		out.Who = a.doer(x.Who)

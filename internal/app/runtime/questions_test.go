@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
-	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 	"github.com/dragoman-mcp/dragoman/internal/relay/questions"
@@ -125,5 +124,128 @@ func (h *ruledHouse) askElsewhere(t *testing.T, revision mcp.Revision, without, 
 	}
 }
 
-// mixed is used by tests that follow.
-var _ = jsonrpc.Whole
+// TestQuestionsEnd lets a client of every revision hang up, or cancel its call, while a question waits: it's gone then,
+// a late answer doesn't count, and an innocent client's question is still there and goes on with its answer.
+func TestQuestionsEnd(t *testing.T) {
+	h := newRuledHouse(t)
+	h.Apply(event.DefaultProject, snapshotOf(t, inboxRules+h.text))
+	box := h.Default().Questions()
+	waits := func(t *testing.T, n int) []questions.Question {
+		t.Helper()
+		for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+			switch all := box.All(); {
+			case len(all) == n:
+				return all
+			case time.Now().After(deadline):
+				t.Fatalf("%d questions wait, want %d", len(all), n)
+			}
+		}
+	}
+	for _, revision := range mcp.Revisions() {
+		for _, tool := range []string{"old__elicit", "new__elicit", "old__echo"} {
+			for _, how := range []string{"cancel", "close"} {
+				t.Run(fmt.Sprintf("%s %s %s", revision, tool, how), func(t *testing.T) {
+					open := func(who string) *fake.Client {
+						leaf := "/mcp"
+						if !revision.Can(mcp.StreamableHTTP) {
+							leaf = "/sse"
+						}
+						c, err := fake.OpenClient(t.Context(), "strict-"+revision.String(), fake.Where{URL: h.sites[who].base + leaf}, fake.ClientOptions{Without: []string{"elicitation", "tasks"}})
+						if err != nil {
+							t.Fatal(err)
+						}
+						return c
+					}
+					c, innocent := open("ann"), open("bob")
+					var running sync.WaitGroup
+					defer running.Wait()
+					result := make(chan string, 1)
+					running.Go(func() { result <- said(t, innocent, mcp.MethodCallTool, `"name":"old__elicit","arguments":{}`) })
+					first := waits(t, 1)[0]
+					ctx, cancel := context.WithCancel(t.Context())
+					defer cancel()
+					running.Go(func() {
+						_, _ = c.Call(ctx, mcp.MethodCallTool, []byte(fmt.Sprintf(`{"name":%q,"arguments":{"text":"x"}}`, tool)), fake.CallOptions{})
+					})
+					gone := waits(t, 2)[1]
+					if how == "cancel" {
+						cancel()
+					} else if err := c.Close(); err != nil {
+						t.Error(err)
+					}
+					waits(t, 1)
+					if box.Answer(gone.ID, questions.Answer{Action: "accept", By: identity.Local, Result: []byte(`{"action":"accept"}`)}) {
+						t.Error("a late answer counts")
+					}
+					if !box.Answer(first.ID, questions.Answer{Action: "accept", By: identity.Local, Result: []byte(`{"action":"accept","content":{"name":"Bob","age":7}}`)}) {
+						t.Error("the innocent question is gone")
+					}
+					if got := <-result; !strings.Contains(got, "accept Bob 7") {
+						t.Errorf("the innocent client got %s", got)
+					}
+					cancel()
+					for _, x := range []*fake.Client{c, innocent} {
+						_ = x.Close()
+						if bad := x.Violations(); len(bad) > 0 && (x == innocent || how == "cancel") { // who closes forgets its request
+							t.Errorf("a client saw violations: %q", bad)
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestQuestionsWhileTheyWait checks that a client hears progress while its call waits, whose values increase also when
+// the server's own follow, that the setting holds at once in a session that was there before, and that a project that
+// ends says so to whoever waits.
+func TestQuestionsWhileTheyWait(t *testing.T) {
+	h := newRuledHouse(t)
+	rules := `dragoman: {questions: console, policy: [{match: ["*/wait"], do: confirm}]}` + "\n"
+	for _, revision := range mcp.Revisions() {
+		t.Run(revision.String(), func(t *testing.T) {
+			h.Apply(event.DefaultProject, snapshotOf(t, strings.Replace(rules, "console", "off", 1)+h.text))
+			leaf := "/mcp"
+			if !revision.Can(mcp.StreamableHTTP) {
+				leaf = "/sse"
+			}
+			c, err := fake.OpenClient(t.Context(), "strict-"+revision.String(), fake.Where{URL: h.sites["ann"].base + leaf}, fake.ClientOptions{Without: []string{"elicitation", "tasks"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := said(t, c, mcp.MethodCallTool, `"name":"old__wait","arguments":{"steps":3,"ms":1}`); !strings.Contains(got, "this client can't ask one") {
+				t.Errorf("off: %s", got)
+			}
+			h.Apply(event.DefaultProject, snapshotOf(t, rules+h.text))
+			stop := answerer(h.Default().Questions(), "accept")
+			r, err := c.Call(t.Context(), mcp.MethodCallTool, []byte(`{"name":"old__wait","arguments":{"steps":3,"ms":1}}`), fake.CallOptions{Progress: true})
+			if asked := stop(); err != nil || r.Err != nil || len(asked) != 1 {
+				t.Fatalf("on: %v %v, and %d questions", err, r, len(asked))
+			}
+			if len(r.Progress) != 4 || !strings.Contains(string(r.Progress[0].Params), `"progress":0.0009765625`) || strings.Contains(string(r.Progress[0].Params), "waiting for a person who confirms the call") != revision.Can(mcp.ProgressMessages) {
+				t.Errorf("progress: %+v", r.Progress)
+			}
+			stop = answerer(h.Default().Questions(), "decline")
+			got := said(t, c, mcp.MethodCallTool, `"name":"old__wait","arguments":{"steps":3,"ms":1}`)
+			if stop(); !strings.Contains(got, "the person who was asked did not agree") {
+				t.Errorf("declined: %s", got)
+			}
+			_ = c.Close()
+			if bad := c.Violations(); len(bad) > 0 {
+				t.Errorf("the client saw violations: %q", bad)
+			}
+		})
+	}
+	c := h.client(t, "ann", mcp.R20250326, "", func() {})
+	var running sync.WaitGroup
+	defer running.Wait()
+	running.Go(func() {
+		if got := said(t, c, mcp.MethodCallTool, `"name":"old__wait","arguments":{"steps":3,"ms":1}`); !strings.Contains(got, "the call was not sent: a person has to confirm it at the console, and the question has no answer, because Dragoman is stopping") {
+			t.Errorf("at the end: %s", got)
+		}
+	})
+	for h.Default().Questions().Waiting() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	h.Drain()
+}

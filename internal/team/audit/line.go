@@ -29,6 +29,7 @@ type entry struct {
 	code              int64
 	took              time.Duration
 	resumed           bool
+	answers           string // see Line
 }
 
 // by sets who has sent a request.
@@ -77,6 +78,7 @@ type Line struct {
 	Code    int64           `json:"code,omitempty"`
 	MS      float64         `json:"ms,omitempty"`
 	Resumed bool            `json:"resumed,omitempty"`
+	Answers string          `json:"answers,omitempty"` // of people who aren't behind the client: "form accept SUBJECT, …"
 
 	// Of a file, and of its end.
 	Trail   string `json:"trail,omitempty"`
@@ -147,6 +149,7 @@ func (e *entry) append(b []byte, m *masks) []byte {
 	if e.resumed {
 		b = append(b, `,"resumed":true`...)
 	}
+	b = appendText(b, "answers", e.answers)
 	return b
 }
 

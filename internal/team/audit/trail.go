@@ -195,6 +195,12 @@ func (t *Trail) End(_ context.Context, c *policy.Call, a *policy.Answer) {
 	if c.Request.Name != c.Name {
 		e.as = short(c.Request.Name)
 	}
+	for _, h := range c.Elsewhere {
+		if e.answers != "" {
+			e.answers += ", "
+		}
+		e.answers += h.Kind + " " + h.Action + " " + h.By.Subject
+	}
 	if why := (*mcp.Error)(nil); errors.As(a.Err, &why) {
 		e.cause = short(why.Cause)
 	}
