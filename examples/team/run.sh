@@ -1,5 +1,5 @@
 #!/bin/sh
-# Two projects with three keys. See README.md.
+# Two projects with three keys, rules, and a tool that changes. See README.md.
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../lib.sh"
 unset XDG_DATA_HOME
@@ -16,10 +16,12 @@ shop=$(dragoman keys add shop-app --project shop 2>>"$folder/keys.log" --listen 
 prices=$(dragoman keys add shop-prices --project shop --tool 'files/read_*' 2>>"$folder/keys.log" --listen "${url#http://}")
 support=$(dragoman keys add support-app --project support 2>>"$folder/keys.log" --listen "${url#http://}")
 prove 'each is printed once' [ -n "$shop" -a -n "$prices" -a -n "$support" ]
-# ask KEY PATH METHOD [PARAMS] sends a request of 2026-07-28 with a key, and writes the answer to $folder/answer.
+# ask KEY PATH METHOD [PARAMS] sends a request of 2026-07-28 with a key, and writes the answer to $folder/answer. The
+# client has the capabilities in $can.
+can='{}'
 ask() {
 	name=$(printf '%s' "${4:-}" | sed -n 's/.*"name":"\([^"]*\)".*/\1/p')
-	post "$url$2" '{"jsonrpc":"2.0","id":1,"method":"'"$3"'","params":{'"${4:+$4,}"'"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"team","version":"1"}}}}' \
+	post "$url$2" '{"jsonrpc":"2.0","id":1,"method":"'"$3"'","params":{'"${4:+$4,}"'"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":'"$can"',"io.modelcontextprotocol/clientInfo":{"name":"team","version":"1"}}}}' \
 		"Authorization: Bearer $1" 'Content-Type: application/json' 'Accept: application/json, text/event-stream' 'MCP-Protocol-Version: 2026-07-28' "Mcp-Method: $3" "Mcp-Name: $name" >"$folder/answer" 2>&1
 }
 read_shop='"name":"files__read_file","arguments":{"path":"prices.txt"}'
@@ -55,5 +57,37 @@ ask "$support" /mcp tools/list
 prove 'and so does default' has "$folder/answer" 404
 ask none /p/shop/mcp tools/list
 prove 'who has no key gets 401' has "$folder/answer" 401
+
+title 'Rules say what the shop may do with its files'
+admin() { dragoman "$@" --project shop --listen "${url#http://}"; }
+writes='"name":"files__write_file","arguments":{"path":"new.txt","content":"coffee: 400"}'
+ask "$shop" /p/shop/mcp tools/list
+prove 'shop-app sees the tools that read and write' has "$folder/answer" files__write_file
+prove 'and none that deletes' lacks "$folder/answer" files__delete_file
+admin rules who files/delete_file >"$folder/who" 2>&1 || true
+prove 'because of the last rule' has "$folder/who" 'rule 3, *'
+ask "$shop" /p/shop/mcp tools/call "$writes"
+prove 'a client that cannot ask a person must not write' has "$folder/answer" 'wants a person to confirm it'
+can='{"elicitation":{"form":{}}}'
+ask "$shop" /p/shop/mcp tools/call "$writes"
+prove 'one that can shows what would be written' has "$folder/answer" 'coffee: 400'
+prove 'and nothing is written before the person agrees' [ ! -e shop/new.txt ]
+state=$(sed -n 's/.*"requestState":"\([^"]*\)".*/\1/p' "$folder/answer")
+question=$(sed -n 's/.*"inputRequests":{"\([^"]*\)".*/\1/p' "$folder/answer")
+ask "$shop" /p/shop/mcp tools/call "$writes"',"requestState":"'"$state"'","inputResponses":{"'"$question"'":{"action":"accept","content":{}}}'
+prove 'then it is' has shop/new.txt 'coffee: 400'
+
+title 'A tool that has changed is held'
+# From now on, what is overwritten can't be brought back, and the server says so in the definitions of its tools.
+sed -i.bak 's|filesystem, ./shop|filesystem, --undo-size, "0", ./shop|' dragoman.yaml
+reviews() { admin tools review files/write_file >"$folder/review" 2>&1 && has "$folder/review" 'undoSupported: false'; }
+lists() { ask "$shop" /p/shop/mcp tools/list && has "$folder/answer" files__read_file && "$1" "$folder/answer" files__write_file; }
+prove 'shop-app does not see it any more' soon lists lacks
+prove 'an operator sees what has changed' soon reviews
+ask "$shop" /p/shop/mcp tools/call "$writes"
+prove 'a call says why it is refused' has "$folder/answer" 'has changed'
+hash=$(sed -n 's/^dragoman tools approve [^ ]* \([0-9a-f]*\).*/\1/p' "$folder/review")
+admin tools approve files/write_file "$hash" >"$folder/approved" 2>&1 || true
+prove 'approved, it is back' soon lists has
 
 end
