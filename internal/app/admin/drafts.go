@@ -332,6 +332,7 @@ func sentence(text, hint string) string {
 	if hint != "" {
 		out += " " + upper(hint) + "."
 	}
+	out = strings.ReplaceAll(out, "?.", "?")
 	return excerpt.Line(excerpt.MaskSecrets(out), maxDraftText)
 }
 

@@ -8,10 +8,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/dragoman-mcp/dragoman/internal/app/runtime"
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/relay/catalog"
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 	"github.com/dragoman-mcp/dragoman/internal/relay/policy"
@@ -25,6 +27,7 @@ import (
 type Rules struct {
 	Project string      `json:"project" doc:"the project's name"`
 	Home    string      `json:"home" enum:"file,store" doc:"where the project's own rules are changed: file: in the configuration file; store: here"`
+	File    string      `json:"file,omitempty" doc:"the full path of the configuration file; left out if there is none, or if the project lives in the store"`
 	Rules   []RuleEntry `json:"rules" doc:"the rules that are in use"`
 	Text    string      `json:"text,omitempty" doc:"the project's own list as it is written in the store; left out if the project lives in the file"`
 	ETag    string      `json:"etag,omitempty" doc:"the version of the project's text, for If-Match; left out if the project lives in the file"`
@@ -150,9 +153,9 @@ type ruleAPI struct {
 
 // readRules answers GET /rules.
 func (a *ruleAPI) readRules(ctx context.Context) Rules {
-	out := Rules{Project: a.project.name(), Home: "file", Rules: []RuleEntry{}}
+	out := Rules{Project: a.project.name(), Home: "file", File: a.projects.file, Rules: []RuleEntry{}}
 	if x, ok, bad := a.projects.named(ctx, out.Project); bad == nil && ok && !a.projects.inFile(out.Project) {
-		out.Home, out.ETag = "store", tagOf(x.Version)
+		out.Home, out.File, out.ETag = "store", "", tagOf(x.Version)
 		out.Text, _ = clientfile.EntryText("project.yaml", []byte(x.Text), []string{"policy"})
 		_, problems := a.projects.homes.Problems()
 		out.Problem = problemOf(x.Name, problems)
@@ -184,7 +187,7 @@ func (a *ruleAPI) readRules(ctx context.Context) Rules {
 // RuleWarnings returns what isn't right with the project's own rules, as sentences.
 func (a *ruleAPI) RuleWarnings() (lines []string) {
 	for _, w := range a.project.RuleWarnings(a.known()) {
-		lines = append(lines, fmt.Sprintf("Rule %d: %s", w.Number, sentence(w.Text, w.Next)))
+		lines = append(lines, sentence(fmt.Sprintf("rule %d: %s", w.Number, w.Text), w.Next))
 	}
 	return lines
 }
@@ -299,18 +302,19 @@ func (a *ruleAPI) setRules(w http.ResponseWriter, r *http.Request) *Problem {
 	n.text, n.above = string(after), above(string(after), text)
 	out := KeptRules{Warnings: []string{}}
 	if r.URL.Query().Get("check") == "true" {
-		if out.Warnings, bad = a.projects.check(n); bad != nil {
-			return bad
-		}
-		out.Rules = a.readRules(r.Context())
+		out.Warnings, bad = a.projects.check(n)
 	} else {
-		kept, bad := a.projects.keep(r, who, n, &x)
-		if bad != nil {
-			return bad
-		}
+		var kept KeptProject
+		kept, bad = a.projects.keep(r, who, n, &x)
 		out.Written, out.Warnings, out.Note = true, kept.Warnings, kept.Note
-		out.Rules = a.readRules(r.Context())
 	}
+	if bad != nil {
+		if bad.Type == "project" {
+			bad.Type, bad.Title = "rules", "These rules can't be used"
+		}
+		return bad
+	}
+	out.Rules = a.readRules(r.Context())
 	sendRules(w, r, out.ETag, out)
 	return nil
 }
@@ -401,6 +405,7 @@ func (a *ruleAPI) readRulesWho(r *http.Request) (out RuleUses, bad *Problem) {
 		item.name = name
 		out.Item = server + "/" + policy.Tool(name)
 	}
+	a.project.refresh(r.Context(), server, map[catalog.Kind]string{catalog.KindTool: mcp.MethodListTools, catalog.KindPrompt: mcp.MethodListPrompts, catalog.KindResource: mcp.MethodListResources}[kind])
 	out.Note, item.hidden = a.listed(kind, &item)
 	places := a.places()
 	add := func(kindOf, name, id string, who runtime.Asker) {
@@ -486,11 +491,12 @@ func (a *ruleAPI) readRulesFor(r *http.Request) (out RuleView, bad *Problem) {
 	if bad != nil {
 		return out, bad
 	}
+	a.readLists(r.Context())
 	lists := a.project.Lists()
 	if lists == nil {
 		return out, nil
 	}
-	for _, x := range lists.Of("tools/list") {
+	for _, x := range lists.Of(mcp.MethodListTools) {
 		if !x.Have && len(x.Others) == 0 && x.Server != policy.ProjectPrompts {
 			out.Unread = append(out.Unread, x.Server)
 		}
@@ -512,6 +518,21 @@ func (a *ruleAPI) readRulesFor(r *http.Request) (out RuleView, bad *Problem) {
 		return strings.Compare(x.Server+"\x00"+x.Item, y.Server+"\x00"+y.Item)
 	})
 	return out, nil
+}
+
+// readLists reads those lists of all servers that aren't fresh. It waits only briefly for them.
+func (a *ruleAPI) readLists(ctx context.Context) {
+	s := a.project.Current()
+	if s == nil {
+		return
+	}
+	var reading sync.WaitGroup
+	for i := range s.Servers {
+		for _, method := range []string{mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources, mcp.MethodListTemplates} {
+			reading.Go(func() { a.project.refresh(ctx, s.Servers[i].Name, method) })
+		}
+	}
+	reading.Wait()
 }
 
 // find finds the key or the person that a request names.

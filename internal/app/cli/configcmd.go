@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,8 +13,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/dragoman-mcp/dragoman/internal/app/admin"
 	"github.com/dragoman-mcp/dragoman/internal/base/screen"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/relay/policy"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httplink"
@@ -50,7 +54,8 @@ FILE:LINE:COLUMN: KEY: problem; fix. No server is started.
 
 Below each problem you see the line of the file, with a ^ under the column.
 Comments, the values of "env" and "headers", and other text that may be secret
-are hidden.
+are hidden. If a "dragoman serve" uses the file, it also says which rules name
+nobody or match nothing.
 
 If the file can be used, even with warnings, the last line is "ok" and the exit
 code 0.`,
@@ -65,7 +70,7 @@ code 0.`,
 	return cmd
 }
 
-func (c *configCheckCommand) run(*cobra.Command, []string) error {
+func (c *configCheckCommand) run(cmd *cobra.Command, _ []string) error {
 	path, ok := c.env.configPath(c.file)
 	if !ok {
 		return c.env.noConfig()
@@ -77,6 +82,7 @@ func (c *configCheckCommand) run(*cobra.Command, []string) error {
 	if snapshot != nil {
 		problems = append(problems, missingCAs(path, snapshot)...)
 		problems = append(problems, certificateProblems(path, snapshot.TLS)...)
+		problems = append(problems, c.ruleProblems(cmd.Context(), path, snapshot)...)
 	}
 	err := problems.Err()
 	if snapshot != nil && !snapshot.HasServers() && !slices.ContainsFunc(problems, func(p config.Problem) bool { return strings.HasPrefix(p.Text, "has no servers") }) {
@@ -129,6 +135,48 @@ func signInNotes(s *config.Snapshot) (notes []string) {
 		}
 	}
 	return append(notes, "clients that speak only "+strings.Join(without, " or ")+" can't sign in with an issuer in dragoman.access.issuers; give them an API key.")
+}
+
+// ruleProblems returns what a running serve, which knows the names of keys, people and tools, finds wrong with the rules
+// of the file. It returns nothing if none runs, or if it uses other rules.
+func (c *configCheckCommand) ruleProblems(ctx context.Context, path string, s *config.Snapshot) (out config.Problems) {
+	lists := map[string]policy.Rules{"": s.Policy}
+	for _, p := range s.Projects {
+		if p.Config != nil {
+			lists[p.Name] = p.Config.Policy
+		}
+	}
+	maps.DeleteFunc(lists, func(_ string, list policy.Rules) bool { return len(list) == 0 })
+	if len(lists) == 0 {
+		return nil
+	}
+	l := locator{c.env}
+	base, _, why := l.servingSame(ctx, path)
+	if why != "" {
+		return nil
+	}
+	run, err := l.runningAt(base)
+	if err != nil {
+		return nil
+	}
+	defer run.close()
+	for _, project := range slices.Sorted(maps.Keys(lists)) {
+		var all admin.Rules
+		run.project = project
+		if run.decode(ctx, "/api/v1/rules", nil, &all) != nil {
+			continue
+		}
+		for _, r := range all.Rules {
+			if r.Project != all.Project || r.Line == 0 || r.Number > len(lists[project]) {
+				continue
+			}
+			for _, w := range r.Warnings {
+				text, hint, _ := strings.Cut(strings.TrimSuffix(w, "."), ". ")
+				out = append(out, config.Problem{File: path, Line: r.Line, Col: 1, Path: r.Path, Text: lowerFirst(text), Hint: lowerFirst(hint), Warning: true, Project: project})
+			}
+		}
+	}
+	return out
 }
 
 // missingCAs returns a problem for each certificate file that a server of any project needs and that cannot be

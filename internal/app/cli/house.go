@@ -163,8 +163,8 @@ func (f *houseFlags) serveAlone(ctx context.Context, w *world, do func(ctx conte
 	}
 }
 
-// useDatabase sets the database, the vault's key, the projects, and the servers that these may use, to those
-// that serve has.
+// useDatabase sets the database, the vault's key, the projects, the servers that these may use, and what rules need, to
+// those that serve has.
 func (f *houseFlags) useDatabase(ctx context.Context, w *world, c *config.Snapshot) error {
 	file, listen := f.file, f.listen
 	if at, _ := (locator{w.env}).locate(ctx, f.file, "--listen ADDR", false); at != nil {
@@ -176,6 +176,7 @@ func (f *houseFlags) useDatabase(ctx context.Context, w *world, c *config.Snapsh
 			return problems.Refusal(false)
 		}
 		c.Database, c.VaultKey, c.Projects, c.Servers, c.Dialects = x.Database, x.VaultKey, x.Projects, x.Servers, x.Dialects
+		c.Policy, c.Access.LoopbackKeys = x.Policy, x.Access.LoopbackKeys || isAway(cmp.Or(listen, x.Listen))
 		listen = cmp.Or(listen, x.Listen)
 		f.alone = &aloneServe{linkBase(x.Snapshot, listen)}
 	} else {

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -9,8 +8,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"time"
@@ -18,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
-	"github.com/dragoman-mcp/dragoman/internal/base/failure"
 	"github.com/dragoman-mcp/dragoman/internal/base/screen"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
@@ -307,31 +303,10 @@ func (c *projectsCommand) put(ctx context.Context, s *running, name, tag string,
 	return nil
 }
 
-// read returns the content of a file, or of stdin for -.
-func (c *projectsCommand) read(path string) (b []byte, err error) {
-	if path == "-" {
-		b, err = io.ReadAll(io.LimitReader(c.stdin, config.MaxFile+1))
-		path = "stdin"
-	} else {
-		var f *os.File
-		if f, err = os.Open(path); err == nil {
-			b, err = io.ReadAll(io.LimitReader(f, config.MaxFile+1))
-			_ = f.Close()
-		}
-	}
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("cannot read %s: %s", clean(path), failure.Reason(err))
-	case len(b) > config.MaxFile:
-		return nil, usagef("write less into one project", "%s has more than 1 MiB", path)
-	}
-	return b, nil
-}
-
 func (c *projectsCommand) add(cmd *cobra.Command, args []string) (err error) {
 	text := []byte{}
 	if c.from != "" {
-		if text, err = c.read(c.from); err != nil {
+		if text, err = c.readText(c.from); err != nil {
 			return err
 		}
 	}
@@ -339,89 +314,14 @@ func (c *projectsCommand) add(cmd *cobra.Command, args []string) (err error) {
 }
 
 func (c *projectsCommand) edit(cmd *cobra.Command, args []string) error {
-	var given []byte
-	if c.from != "" {
-		var err error
-		if given, err = c.read(c.from); err != nil {
-			return err
-		}
-	}
-	return c.with(cmd, c.world, func(ctx context.Context, s *running) error {
-		name := args[0]
-		before, tag, err := c.text(ctx, s, name)
-		if err != nil {
-			return err
-		}
-		after, kept := given, c.from
-		if c.from == "" {
-			if after, kept, err = c.inEditor(ctx, name, before); err != nil {
-				return err
-			}
-		}
-		if bytes.Equal(before, after) {
-			if c.from == "" {
-				_ = os.Remove(kept)
-			}
-			c.status.Printf("the text is as before, so nothing was changed")
-			return nil
-		}
-		if err := c.put(ctx, s, name, tag, after); err != nil {
-			return c.refused(ctx, s, name, refusedEdit{err, before, kept})
-		}
-		if c.from == "" {
-			_ = os.Remove(kept)
-		}
-		return nil
+	name := args[0]
+	return c.editText(cmd, c.world, textEdit{
+		file: name + ".yaml", from: c.from, again: "dragoman projects edit " + shellWord(name),
+		get: func(ctx context.Context, s *running) ([]byte, string, error) { return c.text(ctx, s, name) },
+		put: func(ctx context.Context, s *running, tag string, text []byte) error {
+			return c.put(ctx, s, name, tag, text)
+		},
 	})
-}
-
-// refusedEdit is a change that the serve process has refused.
-type refusedEdit struct {
-	err    error
-	before []byte // the text that the user has changed
-	kept   string // the file with what the user wrote
-}
-
-// refused says what somebody else has changed, if that is why a change was refused, and where the user's text
-// is.
-func (c *projectsCommand) refused(ctx context.Context, s *running, name string, x refusedEdit) error {
-	var bad *problemError
-	if errors.As(x.err, &bad) && bad.kind == "outdated" {
-		if now, _, err := c.text(ctx, s, name); err == nil {
-			c.status.Printf("this was changed meanwhile:")
-			c.announce(maskedDiff(name+".yaml", x.before, now))
-		}
-	}
-	if x.kept == "-" {
-		return x.err
-	}
-	return withHint(x.err, "your text is in %s; when it's right, run `dragoman projects edit %s --file %s%s`", x.kept, shellWord(name), shellWord(x.kept), c.words())
-}
-
-// inEditor lets the user edit a text, and returns what they wrote, with the file in which it is.
-func (c *projectsCommand) inEditor(ctx context.Context, name string, text []byte) (after []byte, file string, err error) {
-	visual, _ := c.env("VISUAL")
-	editor, _ := c.env("EDITOR")
-	words := strings.Fields(cmp.Or(visual, editor))
-	if len(words) == 0 {
-		return nil, "", usagef("set EDITOR, or write the text into a file and name it with --file", "there is no editor: neither VISUAL nor EDITOR is set")
-	}
-	f, err := os.CreateTemp("", "dragoman-"+name+"-*.yaml") // only this user can read it
-	if err != nil {
-		return nil, "", err
-	}
-	_, err = f.Write(text)
-	if err = errors.Join(err, f.Close()); err != nil {
-		return nil, "", err
-	}
-	e := exec.CommandContext(ctx, words[0], append(words[1:], f.Name())...)
-	e.Stdin, e.Stdout, e.Stderr = os.Stdin, os.Stdout, os.Stderr
-	if err := e.Run(); err != nil {
-		_ = os.Remove(f.Name())
-		return nil, "", withHint(fmt.Errorf("the editor %s failed, so nothing was changed: %w", words[0], err), "set EDITOR to another one")
-	}
-	after, err = c.read(f.Name())
-	return after, f.Name(), err
 }
 
 func (c *projectsCommand) remove(cmd *cobra.Command, args []string) error {
@@ -479,7 +379,7 @@ func (c *projectsCommand) export(cmd *cobra.Command, args []string) error {
 }
 
 func (c *projectsCommand) importFile(cmd *cobra.Command, args []string) error {
-	b, err := c.read(args[0])
+	b, err := c.readText(args[0])
 	if err != nil {
 		return err
 	}

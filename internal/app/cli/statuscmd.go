@@ -169,6 +169,14 @@ func (c *statusCommand) statusText(base string, r *admin.Report, now time.Time) 
 	for _, x := range r.ProjectProblems {
 		b.WriteString(c.paragraph(clean(x.Line())))
 	}
+	const most = 3 // `dragoman rules` has them all
+	for i, x := range r.RuleWarnings {
+		if i == most {
+			b.WriteString(c.paragraph(fmt.Sprintf("and %d more about rules; `dragoman rules` lists them", len(r.RuleWarnings)-most)))
+			break
+		}
+		b.WriteString(c.paragraph(clean(lowerFirst(x))))
+	}
 	b.WriteByte('\n')
 	if len(r.Servers) == 0 {
 		b.WriteString("no server is configured\n")

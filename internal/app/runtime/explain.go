@@ -75,16 +75,13 @@ func (p *Project) hides(c config.Server, kind catalog.Kind, name string) (of, pa
 	if leaf == "" {
 		leaf = "resources"
 	}
-	all, house := p.Current().Expose, p.House()
 	switch {
 	case one(c.Expose) && !slices.ContainsFunc(c.Also, func(e config.Expose) bool { return !one(e) }):
 		return "", ""
 	case !one(c.Expose):
 		return p.name, "servers." + c.Name + ".expose." + leaf
-	case one(all):
-		return event.DefaultProject, "servers." + c.Name + ".expose." + leaf
-	case house != nil && all.Equal(house.Expose): // a project has it from default, unless it says otherwise
-		return event.DefaultProject, "expose." + leaf
+	case !one(p.Current().Expose):
+		return p.name, "expose." + leaf
 	}
-	return p.name, "expose." + leaf
+	return event.DefaultProject, "servers." + c.Name + ".expose." + leaf
 }
