@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/app/runtime"
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
@@ -121,7 +122,7 @@ var ruleRoutes = []route{
 	{
 		method: http.MethodGet, path: "/rules", house: true, least: identity.Viewer, name: "rules", summary: "The rules that are in use, each with the place where it stands, and with what isn't right",
 		answer: Rules{}, write: func(a *API, w http.ResponseWriter, r *http.Request) *Problem {
-			x := a.readRules(r.Context())
+			x := a.readRules(r)
 			sendRules(w, r, x.ETag, x)
 			return nil
 		},
@@ -152,9 +153,9 @@ type ruleAPI struct {
 }
 
 // readRules answers GET /rules.
-func (a *ruleAPI) readRules(ctx context.Context) Rules {
+func (a *ruleAPI) readRules(r *http.Request) Rules {
 	out := Rules{Project: a.project.name(), Home: "file", File: a.projects.file, Rules: []RuleEntry{}}
-	if x, ok, bad := a.projects.named(ctx, out.Project); bad == nil && ok && !a.projects.inFile(out.Project) {
+	if x, ok, bad := a.projects.named(r.Context(), out.Project); bad == nil && ok && !a.projects.inFile(out.Project) {
 		out.Home, out.File, out.ETag = "store", "", tagOf(x.Version)
 		out.Text, _ = clientfile.EntryText("project.yaml", []byte(x.Text), []string{"policy"})
 		_, problems := a.projects.homes.Problems()
@@ -166,7 +167,9 @@ func (a *ruleAPI) readRules(ctx context.Context) Rules {
 	}
 	places := a.places()
 	warnings := map[int][]string{}
-	for _, w := range a.project.RuleWarnings(a.known()) {
+	known := a.known()
+	known.Secret = !a.knowsAll(r)
+	for _, w := range a.project.RuleWarnings(known) {
 		warnings[w.Number] = append(warnings[w.Number], sentence(w.Text, w.Next))
 	}
 	for i := range s.Policy {
@@ -184,9 +187,18 @@ func (a *ruleAPI) readRules(ctx context.Context) Rules {
 	return out
 }
 
-// RuleWarnings returns what isn't right with the project's own rules, as sentences.
+// knowsAll reports whether the sender of a request may know the names of the project's keys and people.
+func (a *ruleAPI) knowsAll(r *http.Request) bool {
+	who, err := a.access.Check(r)
+	return err == nil && (a.access.May(who, a.project.name(), identity.Admin) == nil || a.access.May(who, event.DefaultProject, identity.Admin) == nil)
+}
+
+// RuleWarnings returns what isn't right with the project's own rules, as sentences, without the names of keys and people
+// that no rule has.
 func (a *ruleAPI) RuleWarnings() (lines []string) {
-	for _, w := range a.project.RuleWarnings(a.known()) {
+	known := a.known()
+	known.Secret = true
+	for _, w := range a.project.RuleWarnings(known) {
 		lines = append(lines, sentence(fmt.Sprintf("rule %d: %s", w.Number, w.Text), w.Next))
 	}
 	return lines
@@ -314,7 +326,7 @@ func (a *ruleAPI) setRules(w http.ResponseWriter, r *http.Request) *Problem {
 		}
 		return bad
 	}
-	out.Rules = a.readRules(r.Context())
+	out.Rules = a.readRules(r)
 	sendRules(w, r, out.ETag, out)
 	return nil
 }
@@ -365,7 +377,7 @@ func (a *ruleAPI) decide(places rulePlaces, who runtime.Asker, kind catalog.Kind
 	case runtime.ByCredential:
 		out.Why = "what the key is for"
 		if !who.In {
-			out.Why = "no role for calling"
+			out.Why = "may call nothing"
 		}
 	default:
 		out.Why = "no rule"
@@ -417,7 +429,7 @@ func (a *ruleAPI) readRulesWho(r *http.Request) (out RuleUses, bad *Problem) {
 	}
 	for _, k := range a.keysHere() {
 		if who := keys.Principal(k.ID); who != nil {
-			add("key", k.Name, k.ID, a.project.Asker(who))
+			add("key", k.Name, k.ID, a.withKey(&k, who))
 		}
 	}
 	for _, p := range a.roster.People().All() {
@@ -439,6 +451,13 @@ func (a *ruleAPI) keysHere() []store.Key {
 	all := slices.DeleteFunc(a.safe.Store().Snapshot().Keys(), func(k store.Key) bool { return k.Project != a.project.name() })
 	slices.SortStableFunc(all, func(x, y store.Key) int { return strings.Compare(strings.ToLower(x.Name), strings.ToLower(y.Name)) })
 	return all
+}
+
+// withKey returns how the project knows whoever comes with a key. If it has expired, nobody does.
+func (a *ruleAPI) withKey(k *store.Key, who *identity.Principal) runtime.Asker {
+	x := a.project.Asker(who)
+	x.In = x.In && (k.Until.IsZero() || time.Now().Before(k.Until))
+	return x
 }
 
 // asker returns how the project knows a person whose clients come with all that the person may do.
@@ -546,7 +565,7 @@ func (a *ruleAPI) find(r *http.Request, out *RuleView) (who runtime.Asker, bad *
 	for _, k := range a.keysHere() {
 		names[k.Name] = true
 		if p := keys.Principal(k.ID); p != nil && (k.ID == name || strings.EqualFold(k.Name, name)) {
-			found, who = append(found, RuleView{Kind: "key", Name: k.Name, ID: k.ID}), a.project.Asker(p)
+			found, who = append(found, RuleView{Kind: "key", Name: k.Name, ID: k.ID}), a.withKey(&k, p)
 		}
 	}
 	for _, p := range a.roster.People().All() {

@@ -107,4 +107,16 @@ func TestRulesOfTwoProjects(t *testing.T) {
 			t.Errorf("%s: %s", project, got)
 		}
 	}
+	// Only an admin learns which name was perhaps meant.
+	r.tell("POST", "/keys", `{"name":"cii"}`, 201, &NewAPIKey{})
+	var all Rules
+	var status Report
+	r.tell("GET", "/rules", "", 200, &all)
+	r.tell("GET", "/status", "", 200, &status)
+	if got := all.Rules[0].Warnings; len(got) != 1 || got[0] != `No API key has the name "ci". Did you mean cii?` {
+		t.Errorf("%q", got)
+	}
+	if got := status.RuleWarnings; len(got) == 0 || got[0] != "Rule 1: no API key has the name \"ci\". `dragoman keys` lists the names." {
+		t.Errorf("%q", got)
+	}
 }

@@ -21,6 +21,7 @@ type RuleWarning struct {
 type Known struct {
 	Keys, People []string
 	Foreign      bool // people may have other names, which an identity provider knows
+	Secret       bool // whoever reads the warnings must not learn the names of keys and people
 }
 
 // RuleWarnings returns what isn't right with the project's own list of rules, as far as it can be told now: a name that
@@ -42,7 +43,11 @@ func (p *Project) RuleWarnings(known Known) (all []RuleWarning) {
 		}{{r.Keys, known.Keys, "API key", "keys", true}, {r.People, known.People, "person", "people", !known.Foreign}} {
 			for _, name := range x.names {
 				if x.sure && !slices.ContainsFunc(x.known, func(k string) bool { return strings.EqualFold(k, name) }) {
-					add(fmt.Sprintf("no %s has the name %s", x.what, quoted(name)), meantOr(config.Suggest(name, x.known), "`dragoman "+x.list+"` lists the names"))
+					near := ""
+					if !known.Secret {
+						near = config.Suggest(name, x.known)
+					}
+					add(fmt.Sprintf("no %s has the name %s", x.what, quoted(name)), meantOr(near, "`dragoman "+x.list+"` lists the names"))
 				}
 			}
 		}
