@@ -66,7 +66,7 @@ type AuditVerified struct {
 	Whole     bool         `json:"whole" doc:"whether all acts and lines are as they were written, as far as that can be known"`
 	Acts      VerifiedActs `json:"acts" doc:"the acts of the database"`
 	Files     []Verified   `json:"files" doc:"the files with calls, one entry for each process"`
-	Elsewhere []string     `json:"elsewhere,omitempty" doc:"processes whose files the acts know, and of which none is in the folder: they were deleted, or are on another machine"`
+	Elsewhere []string     `json:"elsewhere,omitempty" doc:"files that the acts know, of processes of which none is in the folder: they were deleted, or are on another machine"`
 }
 
 // VerifiedActs is what was found of the acts.
@@ -85,6 +85,7 @@ type Verified struct {
 	Sum     string `json:"sum,omitempty" doc:"the hash of the last of them"`
 	Ended   bool   `json:"ended" doc:"whether the process has ended its record; otherwise it still runs, or was killed"`
 	Torn    bool   `json:"torn" doc:"whether the last line is incomplete, as a process leaves it that is killed while it writes"`
+	Unknown bool   `json:"unknown" doc:"whether there are files that are older than all acts, so that nobody can tell who has written them"`
 	Broken  string `json:"broken,omitempty" doc:"what is wrong first; left out if nothing is"`
 }
 
@@ -209,7 +210,7 @@ func (a *auditAPI) verifyAudit(r *http.Request) (out AuditVerified, bad *Problem
 	out.Whole = v.Acts.Broken == ""
 	for _, x := range v.Chains {
 		out.Whole = out.Whole && x.Broken == ""
-		out.Files = append(out.Files, Verified{Process: x.Trail, Files: x.Files, Lines: x.Lines, Sum: x.Sum, Ended: x.Ended, Torn: x.Torn, Broken: x.Broken})
+		out.Files = append(out.Files, Verified{Process: x.Trail, Files: x.Files, Lines: x.Lines, Sum: x.Sum, Ended: x.Ended, Torn: x.Torn, Unknown: x.Unknown, Broken: x.Broken})
 	}
 	return out, nil
 }

@@ -229,9 +229,12 @@ func (c *auditCommand) tellVerified(v *admin.AuditVerified) {
 		case !x.Ended:
 			end = "; it still runs, or was killed"
 		}
+		if x.Unknown {
+			end += "; the acts don't know who has written them, since they're older than all acts"
+		}
 		c.status.Printf("calls of %s: %s in %s are as they were recorded; the last has the hash %s%s", clean(x.Process), quantity(int(x.Lines), "line"), quantity(x.Files, "file"), clean(x.Sum), end)
 	}
-	for _, id := range v.Elsewhere {
-		c.status.Printf("calls of %s: its files are not in the folder; they were deleted, or are on another machine", clean(id))
+	for _, name := range v.Elsewhere {
+		c.status.Printf("the file %s is not in the folder; it was deleted, or is on another machine", clean(name))
 	}
 }

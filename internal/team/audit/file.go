@@ -22,14 +22,16 @@ import (
 // writer writes the files of a process. Only Trail.write uses it.
 type writer struct {
 	t       *Trail
-	id      string   // of the process
-	file    int      // the number of the newest file
-	f       *os.File // nil before the first line of a file
-	size    int64    // of f, without what a failed write has left there
-	end     place    // behind all lines
-	kept    place    // behind those that are on the disk
-	pending []byte   // the lines of f between the two
-	ending  bool     // the last pending line ends the file
+	id      string    // of the process
+	file    int       // the number of the newest file
+	f       *os.File  // nil before the first line of a file
+	known   bool      // an act says that f began
+	asked   time.Time // when that was tried last
+	size    int64     // of f, without what a failed write has left there
+	end     place     // behind all lines
+	kept    place     // behind those that are on the disk
+	pending []byte    // the lines of f between the two
+	ending  bool      // the last pending line ends the file
 }
 
 // place is a place in a chain.
@@ -96,6 +98,7 @@ func (w *writer) ready() error {
 		has, err := w.f.Stat()
 		is, gone := os.Lstat(w.path()) // a link to it elsewhere isn't it: nobody reads links
 		if err == nil && gone == nil && os.SameFile(has, is) {
+			w.begin()
 			return nil
 		}
 		_ = w.f.Close()
@@ -114,8 +117,8 @@ func (w *writer) ready() error {
 		w.file--
 		return err
 	}
-	w.f, w.size = f, 0
-	w.note("began", w.id, w.file)
+	w.f, w.size, w.known, w.asked = f, 0, false, time.Time{}
+	w.begin()
 	lost := w.pending
 	w.pending, w.end, w.ending = nil, w.kept, false
 	head := fmt.Appendf(nil, `,"at":%q,"kind":%q,"trail":%q,"file":%d`, time.Now().UTC().Format(timeFormat), kindFile, w.id, w.file)
@@ -273,11 +276,25 @@ type mark struct {
 	Sum  []byte `json:"sum,omitempty"`
 }
 
-// note makes an act of what happens to a file, if the store keeps acts. A file goes on without one.
-func (w *writer) note(action, id string, file int) {
+// begin sees to it that an act knows of the file: Verify doesn't believe one that no act knows. If there's no database
+// yet, or it can't be reached, it tries again.
+func (w *writer) begin() {
+	if s := w.t.o.Store; w.known || s == nil || !lasts(s) || time.Since(w.asked) < askAgain {
+		return
+	}
+	w.known = w.note("began", w.id, w.file)
+	w.asked = time.Now()
+}
+
+// askAgain is how long lines don't wait for a database that can't be reached.
+const askAgain = 30 * time.Second
+
+// note makes an act of what happens to a file, if the store keeps acts, and reports whether it has. A file goes on
+// without one.
+func (w *writer) note(action, id string, file int) bool {
 	s := w.t.o.Store
 	if s == nil || !lasts(s) {
-		return
+		return false
 	}
 	m := mark{File: file}
 	if action == "ended" {
@@ -285,9 +302,11 @@ func (w *writer) note(action, id string, file int) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.t.ctx), actWithin)
 	defer cancel()
-	if err := s.Write(ctx, ofHouse, func(t *store.Tx) error { return t.Trailed(action, id, m) }); err != nil {
+	err := s.Write(ctx, ofHouse, func(t *store.Tx) error { return t.Trailed(action, id, m) })
+	if err != nil {
 		w.t.o.Log.Warn("the store does not know of a file of the audit", "cause", err.Error())
 	}
+	return err == nil
 }
 
 // ofHouse is the actor of what happens by itself.

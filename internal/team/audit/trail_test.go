@@ -2,6 +2,7 @@ package audit
 
 import (
 	"bytes"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"os"
@@ -406,6 +407,39 @@ func set(t *testing.T, s *store.Store, name string) error {
 	})
 }
 
+// forge writes a file whose hashes are right, and which begins with a line of a number after a sum.
+func forge(path string, seq int64, at time.Time, prev string) {
+	id, file, _ := parseName(filepath.Base(path))
+	sum, _ := base64.RawURLEncoding.DecodeString(prev)
+	when := at.UTC().Format(timeFormat)
+	text, sum := chain(nil, seq, sum, appendText(fmt.Appendf(nil, `,"at":%q,"kind":"file","trail":%q,"file":%d`, when, id, file), "prev", prev))
+	text, sum = chain(text, seq+1, sum, fmt.Appendf(nil, `,"at":%q,"who":"k:1","method":"tools/call","item":"star","outcome":"ok","ms":1`, when))
+	text, _ = chain(text, seq+2, sum, fmt.Appendf(nil, `,"at":%q,"kind":"end","why":"closed"`, when))
+	_ = os.WriteFile(path, text, 0o600)
+}
+
+// TestOlderThanActs checks that the acts get to know a file that began before there was a database, and that a file
+// that ended before isn't taken for one of somebody else. Nobody can tell whose it is, which is said.
+func TestOlderThanActs(t *testing.T) {
+	s := newStore(t, filepath.Join(t.TempDir(), "db"), "")
+	r := newRig(t, s, Settings{Level: Names, Size: 1 << 20, Files: 9})
+	_ = r.call(ada, "star", `{}`, "ok")
+	if v := r.verify(); len(v.Chains) != 1 || v.Chains[0].Unknown || v.Chains[0].Broken != "" {
+		t.Errorf("without a database: %+v", v)
+	}
+	if err := set(t, s, "x"); err != nil {
+		t.Fatal(err)
+	}
+	_ = r.call(ada, "star", `{}`, "ok")
+	if v := r.verify(); len(v.Chains) != 1 || v.Chains[0].Unknown || v.Chains[0].Broken != "" || len(v.Acts.Trails) != 1 {
+		t.Errorf("with a database: %+v", v)
+	}
+	forge(filepath.Join(r.o.Folder, nameOf("before", 1)), 1, time.Now().Add(-time.Hour), "")
+	if v := r.verify(); len(v.Chains) != 2 || !v.Chains[1].Unknown || v.Chains[1].Broken != "" || v.Chains[0].Unknown {
+		t.Errorf("with an older file: %+v", v)
+	}
+}
+
 // TestTA56Lines changes the files of two processes, and rows of the acts, as somebody could who has the machine, and
 // checks that the first thing that isn't as it was written is named. A line that a killed process has left torn is
 // told apart.
@@ -453,7 +487,15 @@ func TestTA56Lines(t *testing.T) {
 			for _, path := range all[:3] {
 				_ = os.Remove(path)
 			}
-		}, "all its files were deleted"},
+		}, "all its files were deleted: calls-1-1, calls-1-2, calls-1-3"},
+		"of a process that never ran": {func(all files) {
+			forge(filepath.Join(filepath.Dir(all[0]), nameOf("x", 1)), 1, time.Now().Add(time.Hour), "")
+		}, "no act knows of the file calls-x-000001.jsonl"},
+		"one more of a process": {func(all files) {
+			b, _ := os.ReadFile(all[2])
+			_, sum, _ := cut(b[bytes.LastIndexByte(b[:len(b)-1], '\n')+1 : len(b)-1])
+			forge(strings.Replace(all[2], "000003", "000004", 1), 1+int64(bytes.Count(b, []byte("\n")))+12, time.Now().Add(time.Hour), base64.RawURLEncoding.EncodeToString(sum))
+		}, "no act knows of the file calls-1-4"},
 		"the end of a file":   {func(all files) { edit(all[1], func(l []string) []string { return l[:2] }) }, "calls-1-2 ends with line 8"},
 		"the end of the last": {func(all files) { edit(all[2], func(l []string) []string { return l[:2] }) }, "calls-1-3 ends with line"},
 		"torn within":         {func(all files) { edit(all[1], func(l []string) []string { return append(l[:4], l[4][:20]+"torn") }) }, "calls-1-2 ends with line"},

@@ -9,9 +9,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/team/store"
 )
@@ -27,6 +30,9 @@ type Chain struct {
 	Ended bool
 	// Torn says that the last line is incomplete, as a process leaves it that is killed while it writes.
 	Torn bool
+	// Unknown says that no act knows of these files, or of some of them. They're older than all acts that are kept, so
+	// nobody can tell who has written them.
+	Unknown bool
 	// Broken says where the chain is the first time not as it was written, as a sentence. It's "" if it is.
 	Broken string
 }
@@ -35,8 +41,8 @@ type Chain struct {
 type Verified struct {
 	Acts   store.ActChain
 	Chains []Chain
-	// Elsewhere are processes of which the acts know that they have written files, and of which no file is here. With a
-	// store of this machine there are none: their files were deleted.
+	// Elsewhere are the files of which the acts know that processes have written them of which no file is here. With a
+	// store of this machine there are none: the files were deleted.
 	Elsewhere []string
 }
 
@@ -80,13 +86,14 @@ func (t *Trail) Verify(ctx context.Context) (v Verified, err error) {
 	alone := t.o.Store != nil && t.o.Store.State().Place == store.File // nobody on another machine writes acts into it
 	for _, a := range v.Acts.Trails {
 		id := trailOf(&a)
-		if !marks[id].alive() {
+		files := marks[id].files(id)
+		if delete(marks, id); len(files) == 0 {
 			continue
 		}
-		if delete(marks, id); alone {
-			v.Chains = append(v.Chains, Chain{Trail: id, Broken: "all its files were deleted"})
+		if alone {
+			v.Chains = append(v.Chains, Chain{Trail: id, Broken: "all its files were deleted: " + strings.Join(files, ", ")})
 		} else {
-			v.Elsewhere = append(v.Elsewhere, id)
+			v.Elsewhere = append(v.Elsewhere, files...)
 		}
 	}
 	return v, nil
@@ -98,17 +105,17 @@ type marks struct {
 	ended          map[int]mark
 }
 
-// alive reports whether there must be files.
-func (m *marks) alive() bool {
+// files returns the names of the files that there must be.
+func (m *marks) files(id string) (names []string) {
 	if m == nil {
-		return false
+		return nil
 	}
-	for file := range m.began {
+	for _, file := range slices.Sorted(maps.Keys(m.began)) {
 		if !m.dropped[file] {
-			return true
+			names = append(names, nameOf(id, file))
 		}
 	}
-	return false
+	return names
 }
 
 func trailOf(a *store.Act) string {
@@ -150,7 +157,8 @@ type walk struct {
 	file  int // the number of the last file
 	name  string
 	line  int
-	known place // the newest act that a file knows
+	last  time.Time // of the newest line of the file
+	known place     // the newest act that a file knows
 }
 
 // wrong notes the first thing that is wrong.
@@ -174,7 +182,7 @@ func (w *walk) read(path string, file int) error {
 	if w.name = filepath.Base(path); w.Torn {
 		w.wrong("the last line of %s is incomplete, and there is a later file", before)
 	}
-	w.Files, w.Ended, w.Torn, w.line = w.Files+1, false, false, 0
+	w.Files, w.Ended, w.Torn, w.line, w.last = w.Files+1, false, false, 0, time.Time{}
 	w.lacks(w.file+1, file)
 	w.file = file
 	for r := bufio.NewReaderSize(f, 64<<10); ; {
@@ -190,6 +198,7 @@ func (w *walk) read(path string, file int) error {
 			w.follow(line[:len(line)-1])
 		}
 	}
+	w.asksWho()
 	if m := w.marks; m != nil && w.Broken == "" {
 		if x, ok := m.ended[file]; ok && (x.Seq != w.at.seq || !bytes.Equal(x.Sum, w.at.sum)) {
 			w.wrong("%s ends with line %d of the process, and its act says that it must end with line %d, so lines were deleted at its end", w.name, w.at.seq, x.Seq)
@@ -197,6 +206,20 @@ func (w *walk) read(path string, file int) error {
 	}
 	return nil
 }
+
+// asksWho asks the acts whether a process has begun the file. Those of its first lines may be older than all acts.
+func (w *walk) asksWho() {
+	switch a := w.acts; {
+	case w.Broken != "" || a.Broken != "" || a.First == 0 || w.marks != nil && w.marks.began[w.file]:
+	case w.last.Before(a.Since.Add(lateAct)):
+		w.Unknown = true
+	default:
+		w.wrong("no act knows of the file %s, so it's none of a process with this database, unless that could not be reached all the while", w.name)
+	}
+}
+
+// lateAct is how much later than the first act a process may hear of a new database.
+const lateAct = time.Minute
 
 // lacks says that files are missing of which the acts know that they began, and that nobody has dropped.
 func (w *walk) lacks(from, to int) {
@@ -212,6 +235,7 @@ func (w *walk) follow(line []byte) {
 	body, sum, ok := cut(line)
 	var x struct {
 		Seq    int64
+		At     time.Time
 		File   int
 		Prev   string
 		Act    int64
@@ -245,7 +269,9 @@ func (w *walk) follow(line []byte) {
 		return
 	}
 	w.Lines, w.Sum = w.Lines+1, base64.RawURLEncoding.EncodeToString(sum)
-	w.at = place{x.Seq, sum}
+	if w.at = (place{x.Seq, sum}); x.At.After(w.last) {
+		w.last = x.At
+	}
 	w.Ended = kind == kindEnd && x.Why == whyClosed
 	if x.Act > 0 {
 		w.known = place{x.Act, x.ActSum}

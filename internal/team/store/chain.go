@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/team/sqldb"
 )
@@ -17,6 +18,7 @@ type ActChain struct {
 	First, Last int64 // the numbers of the oldest and the newest act; 0 if there is none
 	// Broken says which act is the first that isn't as it was written, as a sentence. It's "" if all are.
 	Broken string
+	Since  time.Time // when the oldest act happened
 	// Trails are the acts about the files with the calls; see Tx.Trailed.
 	Trails []Act
 
@@ -75,7 +77,7 @@ func (c *ActChain) follow(a *Act, happened string) {
 		c.Broken = fmt.Sprintf("act %d was changed", a.Seq)
 	}
 	if c.First == 0 {
-		c.First = a.Seq
+		c.First, c.Since = a.Seq, a.At
 	}
 	if c.Last = a.Seq; c.Broken == "" {
 		c.sums = append(c.sums, a.Sum)
