@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -213,7 +214,9 @@ func (p *Project) reportChanges(all []pins.Change) {
 		if by[c.Server] == nil {
 			servers = append(servers, c.Server)
 		}
-		by[c.Server] = append(by[c.Server], c.Kind+" "+excerpt.Word(c.Name, 100))
+		if name := c.Kind + " " + excerpt.Word(c.Name, 100); !slices.Contains(by[c.Server], name) {
+			by[c.Server] = append(by[c.Server], name)
+		}
 	}
 	what := "changed since they were approved, and passed on (pins: warn)"
 	if p.PinMode() == pins.Hold {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/relay/catalog"
+	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 	"github.com/dragoman-mcp/dragoman/internal/relay/pins"
 	"github.com/dragoman-mcp/dragoman/internal/workbench/fake"
 )
@@ -130,7 +131,7 @@ func newPinnedHouse(t *testing.T, settings string) *pinnedHouse {
 // start runs the house, as after a restart.
 func (h *pinnedHouse) start(t *testing.T) {
 	h.house = &house{gate: h.house.gate, got: h.house.got}
-	h.open(t, h.text, func(o *Options) { o.Pins = &h.keeper })
+	h.open(t, h.text, func(o *Options) { o.Pins, o.Events = &h.keeper, &event.Publisher{} })
 }
 
 // changing returns the handler of a server whose lists change. Its URIs have a scheme of their own, so that only it
@@ -467,5 +468,36 @@ func TestPinsOfOddNames(t *testing.T) {
 		if len(x.Name) > maxPinName || strings.Contains(x.Name, "\x00") {
 			t.Errorf("%.20q is kept", x.Name)
 		}
+	}
+}
+
+// TestOneEventForAChange changes a tool with each setting. People hear of it once: by the pins, or without them by the
+// comparison of lists.
+func TestOneEventForAChange(t *testing.T) {
+	for mode, want := range map[string]event.Kind{"warn": event.Pinned, "hold": event.Pinned, "off": event.Changed} {
+		t.Run(mode, func(t *testing.T) {
+			h := newPinnedHouse(t, "dragoman: {pins: "+mode+"}\n")
+			heard := make(chan event.Event, 16)
+			h.Default().events.Tap(event.Of(event.Changed, event.Pinned), func(e event.Event) { heard <- e })
+			c := h.client(t, mcp.LatestLegacy, "/s/old", fake.ClientOptions{})
+			h.lists(t, c, "", true)
+			h.change("old", true)
+			allLists(t, c)
+			allLists(t, h.client(t, mcp.LatestLegacy, "", fake.ClientOptions{}))
+			select {
+			case e := <-heard:
+				if e.Kind != want {
+					t.Errorf("got %+v", e)
+				}
+			case <-time.After(time.Minute):
+				t.Fatal("nobody hears of it")
+			}
+			h.Close(time.Second) // waits for whoever keeps pins
+			for len(heard) > 0 {
+				if e := <-heard; e.Kind != want {
+					t.Errorf("got %+v, too", e)
+				}
+			}
+		})
 	}
 }

@@ -105,7 +105,7 @@ func (r *Runtime) newProject(name string, s *config.Snapshot) *Project {
 	p.bridge.Keys, p.bridge.Places, p.bridge.Own = bridge.NewKeys(key), o.Places, o.Own
 	p.hooks = Hooks{
 		Log: p.log, Events: p.events, Recent: p.recent, Version: o.Version, Exposed: o.Exposed, Changed: p.changed,
-		Starts: upstream.NewStarts(1), Own: o.Own,
+		Starts: upstream.NewStarts(1), Own: o.Own, Pinned: func() bool { return p.PinMode() != pins.Off },
 	}
 	p.newcomers.log = p.log
 	p.limits.table, p.limits.project, p.limits.caller = &r.traffic, name, p.caller

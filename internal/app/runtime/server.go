@@ -94,6 +94,8 @@ type Hooks struct {
 	Exposed bool
 	// Starts limits how many servers start at the same time. Nil means no limit.
 	Starts *upstream.Starts
+	// Pinned is upstream.Options.Pinned.
+	Pinned func() bool
 	// Own refuses elicitations that lead to Dragoman itself. It may be nil.
 	Own *mcp.Own
 	// Credentials returns what signs the requests to a server, or nil if its headers are enough. A nil
@@ -153,7 +155,7 @@ func NewUpstream(c config.Server, h Hooks) *upstream.Upstream {
 			return worker(dialect.Lookup(dialect.CodexAppServer))
 		}
 	}
-	o := upstream.Options{Info: info(h.Version), Exposed: h.Exposed, Events: h.Events, Log: h.Log, Clean: clean, Starts: h.Starts, Own: h.Own}
+	o := upstream.Options{Info: info(h.Version), Exposed: h.Exposed, Events: h.Events, Log: h.Log, Clean: clean, Starts: h.Starts, Own: h.Own, Pinned: h.Pinned}
 	if h.Recent != nil {
 		o.Stderr = h.Recent.Stderr(c.Name, clean)
 	}

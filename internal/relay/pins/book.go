@@ -83,7 +83,7 @@ type Book struct {
 type entry struct {
 	states  map[Sum]State
 	changes []*Change // also those that were rejected
-	told    bool      // somebody was told of a change, since somebody last decided
+	told    int       // how many changes somebody was told of, since somebody last decided
 	// raw is a hash of the bytes that were judged last, and sum their Sum, which takes a hundred times as long.
 	raw uint64
 	sum Sum
@@ -160,8 +160,8 @@ func (b *Book) changedLocked(e *entry, id ID, sum Sum, raw []byte, now time.Time
 	if e.changes = append(e.changes, c); len(e.changes) > maxChanges {
 		e.changes = slices.Delete(e.changes, 0, 1)
 	}
-	if !e.told && e.states[sum] != Rejected { // a server that changes with each list is reported once
-		e.told = true
+	if e.told < maxChanges && e.states[sum] != Rejected { // a server that changes with each list isn't reported each time
+		e.told++
 		b.news = append(b.news, *c)
 	}
 }
@@ -262,7 +262,7 @@ func (b *Book) Decide(p Pin) {
 	if e == nil {
 		return
 	}
-	e.states[p.Sum], e.told = p.State, false
+	e.states[p.Sum], e.told = p.State, 0
 	e.changes = slices.DeleteFunc(e.changes, func(c *Change) bool { return e.trusts(c.Sum) })
 }
 

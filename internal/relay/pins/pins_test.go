@@ -56,8 +56,8 @@ func TestBook(t *testing.T) {
 	if judge(b, echo, `{"v":3}`) {
 		t.Fatal("a second change is trusted")
 	}
-	if _, news = b.Fresh(); len(news) != 1 {
-		t.Fatalf("%d changes of one definition were told of, want 1", len(news))
+	if _, news = b.Fresh(); len(news) != 2 {
+		t.Fatalf("%d changes of one definition were told of, want 2", len(news))
 	}
 	two, three := SumOf([]byte(`{"v":2}`)), SumOf([]byte(`{"v":3}`))
 	if _, ok := b.Change(echo, two); ok {
@@ -115,6 +115,12 @@ func TestTakeBack(t *testing.T) {
 	judge(b, echo, `2`)
 	if _, news := b.Fresh(); len(news) != 0 {
 		t.Error("people are told again of what they have rejected")
+	}
+	for i := range 100 {
+		judge(b, echo, fmt.Sprint("[", i, "]"))
+	}
+	if _, news := b.Fresh(); len(news) != maxChanges {
+		t.Errorf("people are told of %d changes by a server that changes with each list", len(news))
 	}
 }
 

@@ -153,6 +153,9 @@ type Options struct {
 	// Events receives the events of the server, such as handshakes, the steps of each open, and
 	// losses. If it is nil, nothing is published.
 	Events *event.Publisher
+	// Pinned says that somebody else reports which definitions have changed, so that only tools that come and go are
+	// an event. Nil means no.
+	Pinned func() bool
 	// Exposed says that clients may be on other machines. Errors for clients then do not contain
 	// output of the server's process.
 	Exposed bool

@@ -20,7 +20,8 @@ import (
 // This file notices changed tools. A tool that somebody has allowed may get another description
 // later, which tells the model something else. So each list that a server sends is compared with the
 // last one that it sent to clients of the same kind, also after a restart of the server, whether a
-// client or Dragoman itself asked for it.
+// client or Dragoman itself asked for it. Where pins do the same with what was approved, only tools that come and go
+// are reported here.
 
 // toolMemory remembers hashes of a server's tools. The zero value is ready to use.
 type toolMemory struct {
@@ -76,7 +77,11 @@ func (l *lister) seeTools(f *mcp.ClientInfo, began time.Time, tools [][]byte, wh
 	if key != "" && f.Revision.Legacy() {
 		key = "legacy " + key // a server of both eras may have other tools in each
 	}
-	if c := l.memory.compare(key, began, tools, whole); c != nil {
+	c := l.memory.compare(key, began, tools, whole)
+	if c != nil && l.opts.Pinned != nil && l.opts.Pinned() {
+		c.Changed, c.Changes = nil, 0
+	}
+	if c != nil && c.Changes+c.Additions+c.Removals > 0 {
 		level := slog.LevelInfo // a server may come and go with its tools
 		if len(c.Changed) > 0 {
 			level = slog.LevelWarn
