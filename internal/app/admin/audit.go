@@ -40,7 +40,7 @@ type AuditEntry struct {
 	Who     string          `json:"who,omitempty" doc:"the name of whoever did it, or the subject"`
 	Subject string          `json:"subject,omitempty" doc:"the subject; left out if it's unknown"`
 	Seat    string          `json:"seat,omitempty" doc:"the key or token that was used, if the subject is a person"`
-	Via     string          `json:"via,omitempty" doc:"through what: the console or the API, or how the client authenticated"`
+	Via     string          `json:"via,omitempty" doc:"through what: console, api, command (such as dragoman login), or serve for what it does by itself and for pages of a sign-in; of a call, how the client authenticated"`
 	From    string          `json:"from,omitempty" doc:"the address of the client"`
 	Project string          `json:"project,omitempty" doc:"the project; left out for what is about the whole house"`
 	What    string          `json:"what" doc:"the action of an act, the method of a call, or why somebody was turned away"`

@@ -134,6 +134,19 @@ func TestAuditOfServe(t *testing.T) {
 	if err := r.stop(); err != nil {
 		t.Fatal(err)
 	}
+	s, err := store.Open(t.Context(), store.Options{Database: filepath.Join(folder, "dragoman.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	acts, err := s.Acts(t.Context(), 0, 100)
+	var through []string
+	for _, a := range acts {
+		through = append(through, a.Action+" "+a.Via)
+	}
+	if got := strings.Join(through, ", "); err != nil || !strings.HasPrefix(got, "ended serve, began serve, made api") {
+		t.Errorf("%v: the acts were made through %s", err, got)
+	}
 	files, _ := filepath.Glob(filepath.Join(folder, "audit", "*"))
 	if len(files) != 1 {
 		t.Fatal(files)

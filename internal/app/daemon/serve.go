@@ -153,7 +153,7 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 		notifyReload(reload)
 		defer signal.Stop(reload)
 	}
-	if o.safe, err = openSafe(ctx, &o); err != nil {
+	if o.safe, err = openSafe(ctx, &o, "serve"); err != nil {
 		return err
 	}
 	o.store = o.safe.Store()
@@ -221,11 +221,11 @@ func (d *daemon) serve(ctx context.Context, e *entry, address string, reload <-c
 
 // openStore opens the database that the configuration names. If it names none, the store is in the user's
 // data folder if that can be written to, and otherwise in memory.
-func openStore(ctx context.Context, o *ServeOptions) (*store.Store, error) {
+func openStore(ctx context.Context, o *ServeOptions, via string) (*store.Store, error) {
 	if named := o.Config.Database; named != "" {
-		return store.Open(ctx, store.Options{Database: named, Log: o.Log})
+		return store.Open(ctx, store.Options{Database: named, Via: via, Log: o.Log})
 	}
-	return store.Open(ctx, store.Options{Database: o.Database, MayForget: true, Log: o.Log})
+	return store.Open(ctx, store.Options{Database: o.Database, Via: via, MayForget: true, Log: o.Log})
 }
 
 // pinFile returns the path of the file that has the pins while there is no database: beside the user's own one, or
@@ -244,9 +244,9 @@ func pinFile(o *ServeOptions) string {
 }
 
 // openSafe opens the store with its vault, and checks that the vault's key is the one that has sealed what is
-// in the store.
-func openSafe(ctx context.Context, o *ServeOptions) (*store.Safe, error) {
-	s, err := openStore(ctx, o)
+// in the store. via is store.Options.Via.
+func openSafe(ctx context.Context, o *ServeOptions, via string) (*store.Safe, error) {
+	s, err := openStore(ctx, o, via)
 	if err != nil {
 		return nil, err
 	}

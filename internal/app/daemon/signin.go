@@ -56,7 +56,7 @@ func OpenDesk(o DeskOptions) *Desk {
 	o.Log = orDiscard(o.Log)
 	d := &Desk{Desk: signin.New(signin.Options{
 		Open: func(ctx context.Context) (*store.Safe, error) {
-			return openSafe(ctx, &ServeOptions{Config: o.Config, Database: o.Database, Env: o.Env, Log: o.Log})
+			return openSafe(ctx, &ServeOptions{Config: o.Config, Database: o.Database, Env: o.Env, Log: o.Log}, "command")
 		},
 		Egress: egress.New(egress.Options{Allow: o.Config.Egress.Allow}), Browser: o.Browser, AtOnce: o.AtOnce, Alone: true, Log: o.Log,
 	})}

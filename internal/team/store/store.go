@@ -23,6 +23,8 @@ type Options struct {
 	Database string
 	// MayForget lets the store work in memory if the file is missing and can't be created.
 	MayForget bool
+	// Via says through what changes are made that don't say so themselves; see Through.
+	Via string
 	// Log gets a record when the store works in memory, and when it can't read its database.
 	Log *slog.Logger
 
@@ -153,7 +155,7 @@ func (s *Store) State() State { return *s.state.Load() }
 // Write makes a change for an actor, which is the subject of a principal, in a transaction; see
 // sqldb.DB.Write. If Write returns nil, the change is on the disk, or in memory if State says so, and
 // Snapshot has it. change may be called several times, and the last call counts. Through what the actor has made
-// the change is in ctx; see Through.
+// the change is in ctx, or it's Options.Via; see Through.
 func (s *Store) Write(ctx context.Context, actor string, change func(*Tx) error) error {
 	if actor == "" {
 		return errors.New("a change of the store names no actor")
@@ -163,6 +165,7 @@ func (s *Store) Write(ctx context.Context, actor string, change func(*Tx) error)
 		return err
 	}
 	via, _ := ctx.Value(throughKey{}).(string)
+	via = cmp.Or(via, s.o.Via)
 	if err := db.Write(ctx, func(t *sqldb.Tx) error { return change(&Tx{t, actor, via}) }); err != nil {
 		return err
 	}
