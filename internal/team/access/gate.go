@@ -20,6 +20,7 @@ type Gate struct {
 	// people are those in force; see Roster.Refresh.
 	people atomic.Pointer[People]
 	tries  *Tries
+	told   *Tries // of tokens that were refused, and are no guesses
 	// grants are those of our authorization server; nil if there is none. See NewLedger.
 	grants atomic.Pointer[Grants]
 
@@ -32,7 +33,7 @@ type Gate struct {
 // NewGate returns a gate without keys. If open is true, who has no credential is the local user, which
 // is only right if nobody else can reach the address.
 func NewGate(open bool) *Gate {
-	g := &Gate{open: open, tries: NewTries(triesPerMinute, time.Minute)}
+	g := &Gate{open: open, tries: NewTries(triesPerMinute, time.Minute), told: NewTries(triesPerMinute, time.Minute)}
 	g.keys.Store(&Keys{})
 	g.people.Store(&People{})
 	return g
@@ -42,7 +43,7 @@ func NewGate(open bool) *Gate {
 type Denials func(r *http.Request, why string, who *identity.Principal)
 
 // Tell makes the gate call f for each credential that it refuses, but not for those of an address that has sent too
-// many wrong ones. f must be quick. Tell must be called before the gate is used.
+// many wrong ones, nor for tokens that have only expired. f must be quick. Tell must be called before the gate is used.
 func (g *Gate) Tell(f Denials) { g.denied = f }
 
 func (g *Gate) tell(r *http.Request, why string, who *identity.Principal) {
@@ -194,9 +195,12 @@ func (g *Gate) wrong(r *http.Request, why *httpdoor.Denied) error {
 			Reason: "too many wrong credentials came from this address; a valid one is accepted nevertheless",
 		}
 	}
-	if why == errQuery {
+	switch {
+	case why == errQuery:
 		g.tell(r, "a key in the URL", nil)
-	} else {
+	case why.Code != "":
+		g.tell(r, wrongToken+why.Reason, nil)
+	default:
 		g.tell(r, "a wrong credential", nil)
 	}
 	return why

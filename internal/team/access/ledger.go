@@ -34,7 +34,12 @@ func NewLedger(d *Desk, g *Gate) *Ledger {
 	return l
 }
 
-var errToken = &httpdoor.Denied{Code: "invalid_token", Reason: "this token is unknown, expired, revoked or for another endpoint"}
+// What clients are told of a token that lets nobody in. Strangers learn no more of it, but one that was right until it
+// expired is nothing to record.
+var (
+	errToken = &httpdoor.Denied{Code: "invalid_token", Reason: "this token is unknown, expired, revoked or for another endpoint"}
+	errOld   = &httpdoor.Denied{Code: errToken.Code, Reason: errToken.Reason, Usual: true}
+)
 
 // Principal implements Tokens. A token for another endpoint is refused as a wrong one is (2025-06-18 §Authorization,
 // "Token Audience Binding and Validation"; the same later). All our endpoints are at one base, so it's the path that counts.
@@ -45,6 +50,9 @@ func (l *Ledger) Principal(ctx context.Context, _, text string, at httpdoor.Targ
 	x := l.gate.grants.Load().find(text, time.Now())
 	if x == nil && l.look(ctx, text) {
 		x = l.gate.grants.Load().find(text, time.Now())
+	}
+	if x == nil && l.gate.grants.Load().find(text, time.Time{}) != nil {
+		return nil, errOld
 	}
 	if x == nil || !l.gate.people.Load().admits(x, l.gate.own != "") || !x.covers(at) {
 		return nil, errToken

@@ -193,6 +193,9 @@ func TestTokenLives(t *testing.T) {
 		good("the newest", two, 1, true)
 		time.Sleep(time.Second)
 		good("the one before, an hour later", two, 0, false)
+		if two.find(token(0), time.Time{}) == nil || two.find(token(7), time.Time{}) != nil {
+			t.Error("nobody knows which tokens have only expired")
+		}
 		good("the newest", two, 1, true)
 		row.Until = time.Now().Add(time.Minute)
 		three := in()

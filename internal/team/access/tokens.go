@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
@@ -22,6 +23,9 @@ type Tokens interface {
 
 // viaToken is Via of the principals of tokens.
 const viaToken = "token"
+
+// wrongToken begins what is told of a token that was refused; the reason follows, which has nothing of the token.
+const wrongToken = "a wrong token: "
 
 // kind is a kind of tokens.
 type kind struct {
@@ -84,6 +88,9 @@ func (g *Gate) holder(r *http.Request, t Tokens, c credential) (*identity.Princi
 	}
 	if told.Guessed {
 		return nil, g.wrong(r, &told)
+	}
+	if told.Code == errToken.Code && !told.Usual && g.told.Take(httpdoor.Remote(r), time.Now()) == 0 {
+		g.tell(r, wrongToken+told.Reason, nil)
 	}
 	return nil, &told
 }

@@ -19,7 +19,7 @@ type someTokens struct {
 func (s *someTokens) Principal(_ context.Context, header, text string, at httpdoor.Target) (*identity.Principal, error) {
 	*s.seen = at
 	if text != s.text {
-		return nil, &httpdoor.Denied{Code: "invalid_token", Reason: "no", Guessed: text == "guessed"}
+		return nil, &httpdoor.Denied{Code: "invalid_token", Reason: "no", Guessed: text == "guessed", Usual: text == "expired"}
 	}
 	return s.who, nil
 }
@@ -101,6 +101,32 @@ func TestTokens(t *testing.T) {
 	good := request("/p/a/mcp", "Authorization", "Bearer other")
 	if n := testing.AllocsPerRun(100, func() { _, _ = r.gate.Principal(good) }); n != 0 {
 		t.Errorf("a request with a token allocates %v times at the gate", n)
+	}
+}
+
+// TestWrongTokensAreTold checks that refused tokens are told of as refused keys are, with the reason and nothing of the
+// token, but not those that have only expired, and those of one address only until it has sent too many.
+func TestWrongTokensAreTold(t *testing.T) {
+	r := newRig(false)
+	r.gate.Accept("", &someTokens{"other", &identity.Principal{Subject: "p:other", Seat: "other", Via: "token"}, new(httpdoor.Target)})
+	told := map[string]int{}
+	r.gate.Tell(func(_ *http.Request, why string, who *identity.Principal) {
+		if told[why]++; who != nil {
+			t.Errorf("%s: of %+v", why, who)
+		}
+	})
+	for _, token := range []string{"other", "expired", "of-another-audience", "guessed", r.foreign} {
+		_, _ = r.gate.Principal(request("/mcp", "Authorization", "Bearer "+token))
+	}
+	if told["a wrong token: no"] != 2 || told["a wrong credential"] != 1 || len(told) != 2 {
+		t.Errorf("%v", told)
+	}
+	for range 100 {
+		_, _ = r.gate.Principal(request("/mcp", "Authorization", "Bearer guessed"))
+		_, _ = r.gate.Principal(request("/mcp", "Authorization", "Bearer of-another-audience"))
+	}
+	if n := told["a wrong token: no"]; n > 2*triesPerMinute {
+		t.Errorf("one address has %d lines", n)
 	}
 }
 

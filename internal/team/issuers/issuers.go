@@ -150,7 +150,7 @@ var (
 	errMalformed = &httpdoor.Denied{Code: codeInvalid, Guessed: true, Reason: "this access token is malformed, or comes from an issuer that is not accepted here"}
 	errForged    = &httpdoor.Denied{Code: codeInvalid, Guessed: true, Reason: "the signature of this access token is not one of its issuer"}
 	errInactive  = &httpdoor.Denied{Code: codeInvalid, Guessed: true, Reason: "this access token is unknown to its issuer, expired or revoked"}
-	errExpired   = &httpdoor.Denied{Code: codeInvalid, Reason: "this access token has expired"}
+	errExpired   = &httpdoor.Denied{Code: codeInvalid, Usual: true, Reason: "this access token has expired"}
 	errEarly     = &httpdoor.Denied{Code: codeInvalid, Reason: "this access token is not valid yet; compare the clocks"}
 	errForeign   = &httpdoor.Denied{Code: codeInvalid, Reason: "this is not an access token"}
 	errNobody    = &httpdoor.Denied{Code: codeInvalid, Reason: "this access token does not say whose it is, or until when it is valid"}

@@ -40,6 +40,8 @@ type Denied struct {
 	Scopes []string
 	// Guessed says that the token was none, or that nobody vouches for it, so that its sender may be guessing.
 	Guessed bool
+	// Usual says that the token has only expired, as each does, so that nobody needs to hear of it.
+	Usual bool
 }
 
 func (e *Denied) Error() string {
