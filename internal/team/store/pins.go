@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"slices"
 
@@ -44,17 +45,22 @@ func (t *Tx) TrustPins(project string, all []pins.Pin) error {
 // DecidePin adds a pin that somebody has approved or rejected. Of the decisions about one definition, the newest are
 // kept; see pins.MaxDecided.
 func (t *Tx) DecidePin(project string, p pins.Pin) error {
-	if err := t.setPin(project, &p, pins.Room{}); err != nil {
+	var before string
+	err := t.t.Row("SELECT state FROM pins WHERE project = ? AND server = ? AND kind = ? AND name = ? AND sum = ?", []any{project, p.Server, p.Kind, p.Name, p.Sum.String()}, &before)
+	if err == nil || errors.Is(err, sql.ErrNoRows) {
+		err = t.setPin(project, &p, pins.Room{})
+	}
+	if err != nil {
 		return err
 	}
 	const decided = "project = ? AND server = ? AND kind = ? AND name = ? AND state <> 'trusted'"
 	of := []any{project, p.Server, p.Kind, p.Name}
-	err := t.t.Exec("DELETE FROM pins WHERE "+decided+" AND since < (SELECT since FROM pins WHERE "+decided+" ORDER BY since DESC LIMIT 1 OFFSET ?)",
+	err = t.t.Exec("DELETE FROM pins WHERE "+decided+" AND since < (SELECT since FROM pins WHERE "+decided+" ORDER BY since DESC LIMIT 1 OFFSET ?)",
 		slices.Concat(of, of, []any{pins.MaxDecided - 1})...)
 	if err != nil {
 		return err
 	}
-	return t.did(string(p.State), pinKind, project+"/"+p.Server+"/"+p.Kind+":"+p.Name+"@"+p.Sum.String(), about{project: project})
+	return t.did(string(p.State), pinKind, project+"/"+p.Server+"/"+p.Kind+":"+p.Name+"@"+p.Sum.String(), about{project, facts{"state": before}, facts{"state": string(p.State)}})
 }
 
 // setPin adds a pin, without its definition if its server has no room left for that.

@@ -62,6 +62,11 @@ func TestPins(t *testing.T) {
 		if got := strings.Join(acts, ", "); got != "bob rejected pin:default/notes/tool:echo@, bob approved pin:default/notes/tool:echo@" {
 			t.Errorf("the acts are %q", got)
 		}
+		three.State = pins.Approved // the rejection is taken back
+		err = s.Write(t.Context(), "bob", func(t *Tx) error { return t.DecidePin("default", three) })
+		if last, actErr := s.Acts(t.Context(), 0, 1); err != nil || actErr != nil || string(last[0].Was) != `{"state":"rejected"}` || string(last[0].Became) != `{"state":"approved"}` {
+			t.Errorf("the act is %+v: %v, %v", last, err, actErr)
+		}
 		if err := s.Write(t.Context(), "bob", func(t *Tx) error { _, err := t.endAllOf("default"); return err }); err != nil {
 			t.Fatal(err)
 		}

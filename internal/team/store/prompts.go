@@ -2,7 +2,9 @@ package store
 
 import (
 	"context"
+	"crypto/sha256"
 	"database/sql"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -82,7 +84,9 @@ func (t *Tx) AddPrompt(project string, p *prompt.Prompt) (version int64, err err
 	if err != nil {
 		return 0, err
 	}
-	return version, t.didPrompt("wrote", project, p.Name, version)
+	sum := sha256.Sum256([]byte(p.Text))
+	became := facts{"version": version, "description": p.Description, "arguments": p.Arguments, "sha256": hex.EncodeToString(sum[:])}
+	return version, t.didPrompt("wrote", project, p.Name, version, about{became: became})
 }
 
 // PublishPrompt serves a version of a prompt in place of the one before; 0 is the newest. If the prompt is
@@ -107,7 +111,9 @@ func (t *Tx) PublishPrompt(project, name string, version int64, check func(*prom
 	if err := t.t.Exec("UPDATE prompts SET published = ? WHERE project = ? AND name = ?", version, project, name); err != nil {
 		return 0, err
 	}
-	return version, t.didPrompt("published", project, name, version)
+	was, became := x.served(), x
+	became.Published = version
+	return version, t.didPrompt("published", project, name, version, about{was: was, became: became.served()})
 }
 
 // ActivatePrompt makes the published version of a prompt part of the instructions, in place of every other prompt
@@ -121,7 +127,11 @@ func (t *Tx) ActivatePrompt(project, name string, check func(*prompt.Prompt) err
 	if err == nil {
 		err = check(&v.Prompt)
 	}
+	var before string
 	if err == nil {
+		err = t.t.Row("SELECT name FROM prompts WHERE project = ? AND active = 1", []any{project}, &before)
+	}
+	if err == nil || errors.Is(err, sql.ErrNoRows) {
 		err = t.t.Exec("UPDATE prompts SET active = 0 WHERE project = ?", project)
 	}
 	if err == nil {
@@ -130,7 +140,7 @@ func (t *Tx) ActivatePrompt(project, name string, check func(*prompt.Prompt) err
 	if err != nil {
 		return 0, err
 	}
-	return x.Published, t.didPrompt("activated", project, name, x.Published)
+	return x.Published, t.didPrompt("activated", project, name, x.Published, about{was: facts{"active": before}, became: facts{"active": name}})
 }
 
 // PutOffPrompt serves no version of a prompt any more, and reports whether one was served. The versions stay.
@@ -142,7 +152,7 @@ func (t *Tx) PutOffPrompt(project, name string) (was bool, err error) {
 	if err := t.t.Exec("UPDATE prompts SET published = 0, active = 0 WHERE project = ? AND name = ?", project, name); err != nil {
 		return false, err
 	}
-	return true, t.didPrompt("put off", project, name, x.Published)
+	return true, t.didPrompt("put off", project, name, x.Published, about{was: x.served()})
 }
 
 // removePrompts removes all prompts of a project that is removed.
@@ -156,11 +166,20 @@ func (t *Tx) removePrompts(project string) error {
 			return err
 		}
 	}
-	return t.did("removed all", promptKind, project, about{project: project})
+	return t.did("removed all", promptKind, project, about{project: project, was: facts{"prompts": n}})
 }
 
-func (t *Tx) didPrompt(action, project, name string, version int64) error {
-	return t.did(action+" version "+strconv.FormatInt(version, 10), promptKind, project+"/"+name, about{project: project})
+func (t *Tx) didPrompt(action, project, name string, version int64, x about) error {
+	x.project = project
+	return t.did(action+" version "+strconv.FormatInt(version, 10), promptKind, project+"/"+name, x)
+}
+
+// served returns what the acts say of what clients get of a prompt, which is nothing if no version is published.
+func (x *Prompt) served() facts {
+	if x.Published == 0 {
+		return nil
+	}
+	return facts{"published": x.Published, "active": x.Active}
 }
 
 // prompt returns the row of a prompt, without its versions. Newest is 0 if there is none.

@@ -70,6 +70,26 @@ func TestPrompts(t *testing.T) {
 				other = open(t, o)
 			}
 		}
+		acts, err := s.Acts(t.Context(), 0, 100)
+		var said []string
+		for _, a := range slices.Backward(acts) {
+			said = append(said, fmt.Sprintf("%s %s %s -> %s", a.Action, strings.TrimPrefix(a.Object, "prompt:"), a.Was, a.Became))
+		}
+		for i, want := range map[int]string{
+			0:  `wrote version 1 shop/b  -> {"description":"about b","sha256":"7692c3ad3540bb803c020b3aee66cd8887123234ea0c6e7143c0add73ff431ed","version":1}`,
+			2:  `published version 1 shop/b  -> {"published":1}`,
+			4:  `activated version 1 shop/b {} -> {"active":"b"}`,
+			6:  `published version 2 shop/b {"active":true,"published":1} -> {"active":true,"published":2}`,
+			9:  `activated version 1 shop/c {"active":"b"} -> {"active":"c"}`,
+			11: `put off version 1 shop/c {"active":true,"published":1} -> `,
+		} {
+			if err != nil || said[i] != want {
+				t.Errorf("act %d, %v:\n%s, want\n%s", i, err, said[i], want)
+			}
+		}
+		if !strings.Contains(said[1], `"arguments":[{"name":"x","values":["1","2"]}]`) {
+			t.Errorf("the act of a version with an argument is %s", said[1])
+		}
 		for name, do := range map[string]func(*Tx) (int64, error){
 			"active with an argument": activate("a"),
 			"published with an argument": func(x *Tx) (int64, error) {
