@@ -18,7 +18,7 @@ BENCH    ?= .
 TARGETS  := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
 .DEFAULT_GOAL := check
-.PHONY: check help build vet test lint race-short soak soak-signin same-ids attack fuzz bench bench-diff bench-compare bench-access bench-pages conformance peers sweep search-recall clients clients-check issuers browser dashboard remote wine cross tidy release release-try release-check clean matrix matrix-check bin/matrix.md screenshots examples
+.PHONY: check help build vet test lint race-short soak soak-signin same-ids attack fuzz bench bench-diff bench-compare bench-access bench-pages conformance peers house sweep search-recall clients clients-check issuers browser dashboard remote wine cross tidy release release-try release-check clean matrix matrix-check bin/matrix.md screenshots examples
 
 check: build vet lint race-short ## check a change: build, vet, lint, short race tests
 
@@ -98,6 +98,13 @@ conformance: ## the official conformance suite (npm); ARGS=-direct, -only REGEXP
 
 peers: ## test servers from npm behind dragoman serve
 	cd test && DRAGOMAN_PEERS=1 go test -count=1 -timeout 8m ./peers/...
+
+# What a team decides about tools changes nothing of what works. The suite has legs with it in make conformance.
+house: export DRAGOMAN_HOUSE = 1
+house: ## the matrix, servers and clients from npm with an API key, 200 rules, pins and the audit
+	cd test && go test -count=1 -timeout 8m -v ./house
+	cd test && DRAGOMAN_PEERS=1 go test -count=1 -timeout 8m -run 'TestPeers$$' ./peers
+	cd test && DRAGOMAN_CLIENTS=check go test -count=1 -timeout 8m -run 'TestClients$$' ./clients
 
 sweep: ## about 100 servers from npm through both eras, and 60 behind one serve, each killed once (20 minutes); ARGS=-only REGEXP
 	cd test && go run ./sweep $(ARGS)

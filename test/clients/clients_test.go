@@ -252,7 +252,6 @@ func (r *rig) run(t *testing.T, c client, target map[string]any) outcome {
 // has besides.
 func (r *rig) serve(t *testing.T, more string) string {
 	t.Helper()
-	config := filepath.Join(t.TempDir(), "dragoman.yaml")
 	text := more + "mcpServers:\n"
 	for name, command := range r.servers {
 		args, err := json.Marshal(command[1:])
@@ -261,10 +260,7 @@ func (r *rig) serve(t *testing.T, more string) string {
 		}
 		text += fmt.Sprintf("  %s: {command: %q, args: %s}\n", string(name), command[0], args)
 	}
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return built.Serve(t, r.dragoman, "-c", config)
+	return built.ServeServers(t, r.dragoman, text)
 }
 
 var handshake = regexp.MustCompile(`(?m)^dragoman_handshake_seconds_count\{.*revision="([^"]*)".*\} (\S+)$`)

@@ -98,7 +98,6 @@ func TestPeers(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(folder, "found.txt"), []byte("it is here"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	config := filepath.Join(t.TempDir(), "dragoman.yaml")
 	text := fmt.Sprintf(`mcpServers:
   everything: {command: %[1]q}
   files: {command: %[2]q, args: [%[6]q]}
@@ -107,10 +106,7 @@ func TestPeers(t *testing.T) {
   context7: {command: %[5]q}
 `, filepath.Join(bin, "mcp-server-everything"), filepath.Join(bin, "mcp-server-filesystem"), filepath.Join(bin, "mcp-server-memory"),
 		filepath.Join(bin, "mcp-server-sequential-thinking"), filepath.Join(bin, "context7-mcp"), folder, filepath.Join(folder, "memory.jsonl"))
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	base := built.Serve(t, program, "-c", config)
+	base := built.ServeServers(t, program, text)
 	merged := base + "/mcp"
 
 	table := fmt.Sprintf("%-11s %7s  %-24s %s\n", "server", "tools", "called", "at /mcp and at its own")
