@@ -22,7 +22,7 @@ type Questions struct {
 
 // QuestionEntry is a question in the list.
 type QuestionEntry struct {
-	ID      string    `json:"id" doc:"the question's id"`
+	ID      string    `json:"id" doc:"the question's id; in paths, its first 8 characters suffice"`
 	Kind    string    `json:"kind" enum:"confirmation,form,link" doc:"confirmation: a rule wants a person to agree to a call; form and link: a server asks, and wants a form filled in or a page opened"`
 	Server  string    `json:"server" doc:"the server that asks, or that shall get the call"`
 	Item    string    `json:"item,omitempty" doc:"the server's own name of the tool or prompt that was called, or the URI of the resource; left out if it isn't known"`
@@ -141,7 +141,7 @@ func (a *questionAPI) find(k asker, id string) (questions.Question, *Problem) {
 	q, how, ok := a.project.Questions().Find(id)
 	switch {
 	case !ok || !k.operator && !k.owns(&q):
-		return q, &Problem{Type: "no-such-question", Title: "No such question", Status: http.StatusNotFound, Detail: "No question with this id waits for you. `dragoman questions` lists those that do."}
+		return q, &Problem{Type: "no-such-question", Title: "No such question", Status: http.StatusNotFound, Detail: "No question with this id waits for you."}
 	case how != nil && how.Action != "":
 		return q, conflict("answered", "The question has been answered", "It was answered by "+a.whose(how.By)+" at "+how.At.UTC().Format("15:04:05")+" UTC, with "+how.Action+". The first answer counts, and the call went on with it.")
 	case how != nil:
@@ -185,13 +185,13 @@ func (a *questionAPI) AnswerQuestion(r *http.Request, id string, in QuestionAnsw
 	if bad != nil {
 		return QuestionAnswered{}, bad
 	}
-	if !a.project.Questions().Answer(id, questions.Answer{Action: in.Action, By: k.Principal, Result: result}) {
-		if _, bad = a.find(k, id); bad == nil {
+	if !a.project.Questions().Answer(q.ID, questions.Answer{Action: in.Action, By: k.Principal, Result: result}) {
+		if _, bad = a.find(k, q.ID); bad == nil {
 			bad = conflict("no-longer-asked", "The question waits no more", "The question has ended in this moment.")
 		}
 		return QuestionAnswered{}, bad
 	}
-	return QuestionAnswered{ID: id, Action: in.Action}, nil
+	return QuestionAnswered{ID: q.ID, Action: in.Action}, nil
 }
 
 // resultOf returns an answer as an ElicitResult, if it's one that the question wants.

@@ -97,8 +97,8 @@ func TestTA54_WhoAnswers(t *testing.T) {
 		{"with the key of the call", "ann-mcp", "shop", age, form, "403 role This needs the role viewer in the project shop, which you don't have. Ask an admin for it."},
 		{"with another key for calls", "ann-mcp2", "shop", age, form, "403 role This needs the role viewer in the project shop, which you don't have. Ask an admin for it."},
 		{"with a credential for everything", "ann-all", "shop", age, of(form, "ann", "ann-all"), "403 own-call A question isn't answered with the credential of the call that waits for it. Answer it in your session of the console, or let an operator answer it."},
-		{"another person", "bob", "shop", age, form, "404 no-such-question No question with this id waits for you. `dragoman questions` lists those that do."},
-		{"an operator of another project", "bob", "default", age, form, "404 no-such-question No question with this id waits for you. `dragoman questions` lists those that do."},
+		{"another person", "bob", "shop", age, form, "404 no-such-question No question with this id waits for you."},
+		{"an operator of another project", "bob", "default", age, form, "404 no-such-question No question with this id waits for you."},
 		{"an admin of another project", "dan", "shop", age, form, "404 no-such-project No project is named \"shop\"."},
 		{"not what the form wants", "ann", "shop", `{"action":"accept","content":{"age":"x"}}`, form, "422 content age must be an integer."},
 		{"not all that the form wants", "ann", "shop", `{"action":"accept","content":{}}`, form, "422 content age is missing."},
@@ -142,7 +142,7 @@ func TestTA54_WhoAnswers(t *testing.T) {
 				time := regexp.MustCompile(`[0-9:]{8}`)
 				for who, want := range map[string]string{
 					"eve": "409 answered It was answered by " + strings.Split(tt.who, "-")[0] + " at TIME UTC, with " + in.Action + ". The first answer counts, and the call went on with it.",
-					"bob": "404 no-such-question No question with this id waits for you. `dragoman questions` lists those that do.",
+					"bob": "404 no-such-question No question with this id waits for you.",
 				} {
 					if got := time.ReplaceAllString(answer(who, "shop", id, tt.body), "TIME"); got != want {
 						t.Errorf("then %s got  %s\nwant %s", who, got, want)

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
+	"github.com/dragoman-mcp/dragoman/internal/app/form"
 	"github.com/dragoman-mcp/dragoman/internal/app/tool"
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
@@ -309,7 +310,7 @@ func (c *questionsCommand) answer(cmd *cobra.Command, args []string) error {
 		switch {
 		case c.content != "":
 			if err := jsonrpc.Valid([]byte(c.content), jsonrpc.Limits{}); err != nil {
-				return usagef("write an object with the fields of the form", "the form is not valid JSON: %s", err)
+				return usagef("write an object with the fields of the form", "the form is not valid JSON: %s", form.FaultOfJSON(c.content, err))
 			}
 			out.Content = []byte(c.content)
 		case q.Kind == "form":
@@ -336,8 +337,7 @@ func (c *questionsCommand) asker(q *admin.QuestionDetails) *asker {
 
 // fill returns the filled in form. It asks the user if it may.
 func (c *questionsCommand) fill(ctx context.Context, q *admin.QuestionDetails, given []argument) (content []byte, action string, err error) {
-	form := schema.Of(q.Schema, jsonrpc.Whole(q.Schema))
-	content, err = objectOf(form, nil, given)
+	content, err = objectOf(schema.Of(q.Schema, jsonrpc.Whole(q.Schema)), nil, given)
 	if err != nil {
 		return nil, "", err
 	}

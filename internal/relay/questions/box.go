@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -237,18 +238,19 @@ func (b *Box) All() []Question {
 	return all
 }
 
-// Find returns the question with an id. If it doesn't wait any more, how says what became of it, and its texts are
+// Find returns the question with an id, or whose id begins with at least 8 characters of it. If it doesn't wait any more, how says what became of it, and its texts are
 // gone. For a question that was never asked, or is forgotten, ok is false.
 func (b *Box) Find(id string) (q Question, how *Answer, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	is := func(full string) bool { return full == id || len(id) >= 8 && strings.HasPrefix(full, id) }
 	for _, w := range b.open {
-		if w.ID == id {
+		if is(w.ID) {
 			return w.Question, nil, true
 		}
 	}
 	for i := range b.ended {
-		if x := &b.ended[i]; x.ID == id {
+		if x := &b.ended[i]; is(x.ID) {
 			a := x.Answer
 			return x.Question, &a, true
 		}
