@@ -60,6 +60,7 @@ func TestConsole(t *testing.T) {
 	r.axe = string(axe)
 	t.Run("access", r.access)
 	t.Run("sign-in", r.signIn)
+	t.Run("people", r.people)
 	t.Run("pages", r.pages)
 	t.Run("keyboard", r.keyboard)
 	t.Run("hostile", r.hostile)

@@ -65,6 +65,10 @@ func (r *rig) screenshots(t *testing.T) {
 	shot("server", "/console/servers/legacy", 1000, nil)
 	shot("failed", "/console/servers/tickets", 760, nil)
 
+	// Show the page about oneself, with a second browser.
+	r.enter(t, h)
+	shot("me", "/console/me", 700, nil)
+
 	// Show a new server after its test.
 	p.open(p.origin + "/console/servers/add")
 	p.paste(fmt.Sprintf("%s fake strict-2025-11-25", filepath.Base(r.dragoman)))

@@ -49,6 +49,7 @@ type addView struct {
 	Doubtful bool   // the test of a chosen server did not connect, so saving is not the next step
 	Left     string // text about the servers that the user has not chosen; "" if there are none
 	Key      string
+	Sure     string      // see sureWords
 	Kept     *admin.Kept // the result of saving; not nil if the user still has to set variables, or if Dragoman does not use the file yet
 }
 
@@ -73,6 +74,9 @@ type triedView struct {
 	Live        string // text that changes when the state of the test changes
 }
 
+// addWords are what somebody types who runs a program that isn't in the configuration, or puts one there; see sure.
+const addWords = "run it"
+
 // addPage is the page that adds servers.
 type addPage struct {
 	frame *frame
@@ -81,7 +85,7 @@ type addPage struct {
 
 func (p *addPage) register(f *frame) {
 	f.add(p.page())
-	f.handle("POST /servers/add", identity.Admin, p.changeDraft)
+	f.handleSure("POST /servers/add", identity.Admin, addWords, p.changeDraft)
 	if p.adder == nil {
 		return
 	}
@@ -118,6 +122,7 @@ func (p *addPage) view(r *http.Request, v *addView, id string) (*View, error) {
 	if v.Way != "import" && v.Way != "hand" {
 		v.Way = "paste"
 	}
+	v.Sure = sureWords(r, addWords)
 	view := &View{Title: "Add a server", Crumbs: []Crumb{{"Servers", pathOf("servers")}}, Data: v}
 	if v.Kept != nil {
 		return view, nil
@@ -358,14 +363,23 @@ func (p *addPage) changeDraft(w http.ResponseWriter, r *http.Request) {
 	}
 	id, bad := r.PostForm.Get("draft"), (*admin.Problem)(nil)
 	switch do := r.PostForm.Get("do"); do {
-	case "choose", "try", "cancel":
+	case "try", "keep":
+		if !sure(r, addWords) {
+			_, _ = p.adder.ChangeDraft(id, admin.DraftChange{Do: "choose", Choice: choiceOf(r)}) // keeps what was entered
+			v.Problem = unsure(addWords)
+			p.again(w, r, v, id, http.StatusForbidden)
+			return
+		}
+		if do == "keep" {
+			p.keep(w, r, v, id)
+			return
+		}
+		_, bad = p.adder.ChangeDraft(id, admin.DraftChange{Do: do, Choice: choiceOf(r)})
+	case "choose", "cancel":
 		_, bad = p.adder.ChangeDraft(id, admin.DraftChange{Do: do, Choice: choiceOf(r)})
 	case "drop":
 		_, _ = p.adder.DropDraft(id)
 		id = ""
-	case "keep":
-		p.keep(w, r, v, id)
-		return
 	case "import":
 		id, bad = p.newDraft(admin.DraftRequest{Client: r.PostForm.Get("client"), File: r.PostForm.Get("file")})
 		v.Way = "import"

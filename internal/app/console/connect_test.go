@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 	"github.com/dragoman-mcp/dragoman/internal/setup/clientfile"
@@ -84,7 +85,7 @@ func TestArrival(t *testing.T) {
 		stream, _, _ = strings.Cut(stream, `"`)
 		stream = html.UnescapeString(stream)
 		patches := func() (text string) {
-			values, _ := h.console.feeds.render(stream)
+			values, _ := h.console.feeds.render(stream, viewer{role: identity.Admin})
 			for _, x := range values {
 				text += x.ID + "=" + x.Text + "\n"
 			}

@@ -5,10 +5,12 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
 	"github.com/dragoman-mcp/dragoman/internal/app/runtime"
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/work"
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 	"github.com/dragoman-mcp/dragoman/internal/setup/clientfile"
@@ -127,7 +129,8 @@ func New(o Options) *Console {
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	o.Program, o.Path = cmp.Or(o.Program, "dragoman"), cmp.Or(o.Path, "dragoman")
 	c := &Console{log: o.Log, frame: newFrame(o.Log, o.Add != nil), stop: func() {}, untap: func() {}}
-	c.door = &door{off: o.Off, access: o.Access, program: o.Program, least: c.frame.least, next: o.Return}
+	c.door = &door{off: o.Off, access: o.Access, program: o.Program, next: o.Return}
+	c.frame.register("POST /signout", allowed{least: anyone}, c.door.signOut) // the door answers it before
 	c.states = &states{access: o.Access, source: o.Source, clients: o.Clients, traffic: newTraffic(o.DemoClients...)}
 	c.feeds = newFeeds(c.frame.mux, c.states, o.Log)
 	for _, s := range c.subjects(&o) {
@@ -150,6 +153,7 @@ func (c *Console) subjects(o *Options) []subject {
 	edit := &editPage{c.frame, o.Add, o.Config, lines}
 	return []subject{
 		&overviewPage{attention},
+		&mePage{frame: c.frame, access: o.Access},
 		&callPages{c.frame, o.Source, o.Program},
 		&clientPages{o.Source},
 		&serverPages{frame: c.frame, source: o.Source, operations: o.Operate, config: o.Config, where: lines, needs: attention, edit: edit},
@@ -162,8 +166,28 @@ func (c *Console) subjects(o *Options) []subject {
 		&connectPage{o.Program, o.Path, o.Machine, o.Config},
 		&compatibilityPage{o.Source},
 		&eventsPage{c.states.traffic},
-		&settingsPage{o.Config, lines, o.Program},
+		&settingsPage{o.Config, lines},
 	}
+}
+
+// Route is something that a browser can ask the console for.
+type Route struct {
+	Method, Path string        // Path is a pattern for http.ServeMux without a method
+	Least        identity.Role // the least role; zero if a session is enough
+	// Sure is what somebody has to type who has signed in more than ten minutes ago, before some of the forms that go
+	// here do what they say; "" if nobody has to.
+	Sure string
+}
+
+// Table returns all routes of pages and of what belongs to them, sorted by path and method. Whoever has no session
+// gets nothing from any of them.
+func (c *Console) Table() (all []Route) {
+	for pattern, x := range c.frame.routes {
+		method, path, _ := strings.Cut(pattern, " ")
+		all = append(all, Route{method, path, x.least, x.sure})
+	}
+	slices.SortFunc(all, func(a, b Route) int { return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Method, b.Method)) })
+	return all
 }
 
 // Paths returns the paths of all pages, in the order in which the console registers them, for the
@@ -200,8 +224,8 @@ func (c *Console) serve(w http.ResponseWriter, r *http.Request) {
 	if r.Body != nil {
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	}
-	who := c.door.admit(w, r)
-	if who == nil || !c.door.allow(w, r, who) {
+	v, ok := c.door.admit(w, r)
+	if !ok {
 		return
 	}
 	asked := r
@@ -211,11 +235,22 @@ func (c *Console) serve(w http.ResponseWriter, r *http.Request) {
 		inner.Host = admin.Address(r)
 		r = &inner
 	}
-	if r.Method == http.MethodGet && r.URL.Path == eventsPath && strings.HasPrefix(r.URL.Query().Get("page"), prefix+"/") {
-		c.feeds.serve(w, admin.While(r, func() bool { return c.door.open(asked) }))
+	r = withState(r, c.states.begin(v, false))
+	to := c.frame.find(r)
+	if !v.may(to.least) {
+		c.frame.fail(w, r, stateOf(r).forbidden(r, to.least))
 		return
 	}
-	c.frame.mux.ServeHTTP(w, withState(r, c.states.begin(who)))
+	if r.Method == http.MethodGet && r.URL.Path == eventsPath && strings.HasPrefix(r.URL.Query().Get("page"), prefix+"/") {
+		class := v.class(to.personal)
+		still := func() bool {
+			now := c.door.viewer(asked)
+			return now.who != nil && now.may(to.least) && now.class(to.personal) == class
+		}
+		c.feeds.serve(w, admin.While(r, still), v.shared(to.personal), class)
+		return
+	}
+	c.frame.mux.ServeHTTP(w, r)
 }
 
 // ServeFormer answers a request for a page of the console at the name that the console had before a

@@ -31,6 +31,7 @@ type editView struct {
 	Button     string // the label of the button that saves the change
 	Problem    string // why the last action failed; "" if it succeeded
 	Preview    *admin.Preview
+	Sure       string   // see sureWords
 	Show, Hide []string // the tools of the change
 	Back       string
 	Disabled   bool
@@ -43,6 +44,9 @@ func (v *editView) Way(do string) string { return v.base + "?do=" + do }
 // DiffLines returns the lines of the diff of the configuration file.
 func (v *editView) DiffLines() []diffLine { return diffLines(v.Preview.Diff) }
 
+// editWords are what somebody types who changes the configuration file; see sure.
+const editWords = "change it"
+
 // editPage is the page that changes a server in the configuration file: its text, its tools, whether it is
 // disabled, and whether it is there at all. Nothing is written before the page has shown the change.
 type editPage struct {
@@ -54,7 +58,7 @@ type editPage struct {
 
 func (p *editPage) register(f *frame) {
 	f.add(p.page())
-	f.handle("POST /servers/{name}/edit", identity.Admin, p.change)
+	f.handleSure("POST /servers/{name}/edit", identity.Admin, editWords, p.change)
 }
 
 func (p *editPage) page() Page {
@@ -105,6 +109,7 @@ func (p *editPage) view(r *http.Request, v *editView, e admin.ServerEdit) (*View
 		e.Do = admin.EditEntry
 		words = edits[e.Do]
 	}
+	v.Sure = sureWords(r, editWords)
 	v.Do, v.Title, v.Button, v.About = e.Do, words.title+" server "+name, words.button, words.about
 	if e.Do != admin.EditTools && e.Do != admin.EditEntry {
 		v.Button += " server " + name // a server may be called everything
@@ -168,7 +173,10 @@ func (p *editPage) change(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, pathOf("servers", name)+"#tools", http.StatusSeeOther)
 		return
 	}
-	if r.PostForm.Has("save") {
+	switch {
+	case r.PostForm.Has("save") && !sure(r, editWords):
+		v.Problem, status = unsure(editWords), http.StatusForbidden
+	case r.PostForm.Has("save"):
 		kept, bad := p.editor.KeepEdit(r.Context(), name, e)
 		if bad == nil {
 			sayLonger(w, keptText(name, e.Do, &kept))

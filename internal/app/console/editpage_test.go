@@ -76,7 +76,7 @@ func TestServerPageByRole(t *testing.T) {
 			role = c.role
 			_, page := h.ask("GET", "/console/servers/files")
 			_, mine := h.ask("GET", "/console/servers/mine")
-			if looks := strings.Contains(page, `class="looks"`); looks == c.restart || strings.Count(page, "files/restart") != 1 {
+			if strings.Contains(page, "files/restart") != c.restart {
 				t.Errorf("as %s: %s", role, page)
 			}
 			if strings.Contains(page, "files/edit?do=disable") != c.may || strings.Contains(page, `role="switch"`) != c.may {

@@ -47,8 +47,7 @@ const passwordQuery = "password"
 type door struct {
 	off     string // why the console is off; "" if it is on
 	access  *admin.Access
-	program string                            // the command that a user types to start Dragoman
-	least   func(*http.Request) identity.Role // the least role that may send a request
+	program string // the command that a user types to start Dragoman
 	// next is Options.Return, which may be nil.
 	next func(http.ResponseWriter, *http.Request) string
 }
@@ -79,44 +78,62 @@ func (d *door) withNext(w http.ResponseWriter, r *http.Request, link string) str
 	return link
 }
 
-// admit returns whose session the request belongs to. If it belongs to none, or if it is about the
-// session itself, admit writes the response and returns nil.
-func (d *door) admit(w http.ResponseWriter, r *http.Request) *identity.Principal {
-	if !d.admitSite(w, r) {
-		return nil
+// admit returns for whom the response to a request is. If the request belongs to no session, or if it is about the
+// session itself, admit writes the response, and ok is false.
+func (d *door) admit(w http.ResponseWriter, r *http.Request) (v viewer, ok bool) {
+	if !d.admitSite(w, r) || d.admitStranger(w, r) {
+		return viewer{}, false
 	}
+	v = d.viewer(r)
+	switch {
+	case v.who != nil && r.URL.Path == signInPath:
+		http.Redirect(w, r, prefix+"/", http.StatusSeeOther)
+	case v.who != nil && r.URL.Path == signOutPath && r.Method == http.MethodPost:
+		d.signOut(w, r)
+	case v.who != nil:
+		d.access.See(r, v.who, v.session)
+		return v, true
+	default:
+		d.refuse(w, r)
+	}
+	return viewer{}, false
+}
+
+// viewer returns for whom the response to a request is. who is nil if it belongs to no session.
+func (d *door) viewer(r *http.Request) viewer {
+	who, session := d.access.Browsing(r)
+	return viewer{who: who, session: session, role: d.access.RoleIn(who, event.DefaultProject)}
+}
+
+// admitStranger answers a request that needs no session, because it begins one. It returns false if the request is
+// another one.
+func (d *door) admitStranger(w http.ResponseWriter, r *http.Request) bool {
 	if token := r.URL.Query().Get(admin.LinkQuery); token != "" && r.URL.Path == prefix+"/" {
 		d.enter(w, r, token)
-		return nil
+		return true
 	}
 	if r.URL.Path == admin.InvitationPath {
 		d.invitation(w, r)
-		return nil
+		return true
 	}
 	if r.URL.Path == passwordPath && r.Method == http.MethodPost && !d.access.Remote(r) {
 		d.enterWithPassword(w, r)
-		return nil
+		return true
 	}
-	who := d.access.SignedIn(r)
+	return false
+}
+
+// refuse answers a request that needs a session and has none.
+func (d *door) refuse(w http.ResponseWriter, r *http.Request) {
 	switch {
-	case who != nil && r.URL.Path == signInPath:
-		http.Redirect(w, r, prefix+"/", http.StatusSeeOther)
-		return nil
-	case who != nil && r.URL.Path == signOutPath && r.Method == http.MethodPost:
-		d.signOut(w, r)
-		return nil
-	case who != nil:
-		_, session := d.access.Browsing(r)
-		d.access.See(r, who, session)
-		return who
 	case r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Site") == "cross-site" && (d.access.AtName(r) || d.access.Remote(r)):
 		// A browser does not send a cookie with SameSite=Strict when another site opens the page.
 		// The browser sends the cookie when the page reloads itself.
 		gate(w, r, http.StatusOK, gatePage{Title: "Opening the console", Text: "One moment.", Again: true})
-		return nil
+		return
 	case d.access.Remote(r):
 		d.uninvited(w, r, http.StatusUnauthorized)
-		return nil
+		return
 	case r.URL.Path == signInPath && !d.access.AtName(r):
 		w.Header().Set("WWW-Authenticate", `Basic realm="Dragoman console", charset="UTF-8"`)
 	}
@@ -124,7 +141,6 @@ func (d *door) admit(w http.ResponseWriter, r *http.Request) *identity.Principal
 		Title: "Open the console with a link", Text: "This browser has not opened a link to the console yet, or its session has ended. Run this command in a terminal, as the user who started Dragoman. The command opens the console with a new link, or prints the link if it cannot start a browser.",
 		Command: d.openCommand(r),
 	})
-	return nil
 }
 
 // admitSite reports whether there is a console where a request has come to, and no page of another site has sent it.
@@ -151,22 +167,6 @@ func (d *door) uninvited(w http.ResponseWriter, r *http.Request, status int) {
 	gate(w, r, status, gatePage{
 		Title: "The console needs an invitation", Text: "At this address, the console is open to people who have been invited. Open the link that you were sent. If it was used, or your 30 days are over, ask an admin for another one. Programs can use the API with an API key.",
 	})
-}
-
-// allow reports whether who has the role that the request needs. If not, allow writes the response.
-func (d *door) allow(w http.ResponseWriter, r *http.Request, who *identity.Principal) bool {
-	var denied *admin.Denied
-	if !errors.As(d.access.May(who, event.DefaultProject, d.least(r)), &denied) {
-		return true
-	}
-	gate(w, r, denied.Status, gatePage{Title: "Your role does not allow this", Text: denied.Detail, SignOut: d.access.NameOf(who) != ""})
-	return false
-}
-
-// open reports whether the request, which the door has admitted, still belongs to a session with the
-// role that it needs.
-func (d *door) open(r *http.Request) bool {
-	return d.access.May(d.access.SignedIn(r), event.DefaultProject, d.least(r)) == nil
 }
 
 // openCommand returns the command that opens the console of this process, which may not be the one
@@ -235,7 +235,7 @@ func (d *door) invitation(w http.ResponseWriter, r *http.Request) {
 			deadInvitation(w, r)
 			return
 		}
-		gate(w, r, http.StatusOK, gatePage{Title: "You are invited", Text: invitationText(&p, by), Invitation: token, Name: p.Name})
+		gate(w, r, http.StatusOK, gatePage{Title: invitationTitle(&p), Text: invitationText(&p, by), Invitation: token, Name: p.Name})
 	case http.MethodPost:
 		to, err := d.access.Accept(w, r, r.PostFormValue(admin.InvitationQuery))
 		switch {
@@ -261,6 +261,13 @@ func (d *door) invitation(w http.ResponseWriter, r *http.Request) {
 
 func deadInvitation(w http.ResponseWriter, r *http.Request) {
 	gate(w, r, http.StatusForbidden, gatePage{Title: "This invitation does not work any more", Text: "An invitation works once, within seven days, and only until there is a newer one. Ask who invited you for another link."})
+}
+
+func invitationTitle(p *store.Person) string {
+	if access.Own(p) {
+		return "Sign in here"
+	}
+	return "You are invited"
 }
 
 // invitationText says who invites a person to what.
@@ -323,7 +330,6 @@ type gatePage struct {
 	Title, Text, Command string
 	Again                bool   // the page reloads itself at once
 	SignedIn             bool   // the browser is signed in already
-	SignOut              bool   // the browser can end its session
 	Link                 string // the token of a link that can be exchanged for a password
 	Invitation, Name     string // the token of an invitation, and whom it is for
 	Onward, OnwardText   string // the URL to which the page goes at once, and the text of its button; "" for the console

@@ -21,7 +21,7 @@ import (
 // and the page that describes an error.
 type frame struct {
 	mux     *http.ServeMux                      // finds the handler of a request
-	roles   map[string]identity.Role            // the least role for each pattern of mux
+	routes  map[string]allowed                  // who may use each pattern of mux
 	paths   []string                            // the patterns of all pages; see Console.Paths
 	nav     []*Page                             // the pages with an entry in the navigation
 	finders []func(*http.Request) []paletteItem // return entries for the palette, in addition to the pages, servers and clients
@@ -31,9 +31,9 @@ type frame struct {
 
 // newFrame returns a frame without pages. adds says whether the console can add servers.
 func newFrame(log *slog.Logger, adds bool) *frame {
-	f := &frame{mux: http.NewServeMux(), roles: make(map[string]identity.Role), adds: adds, log: log}
-	f.handle("POST /theme", identity.Viewer, setTheme)
-	f.handle("GET /palette.json", identity.Viewer, f.servePalette)
+	f := &frame{mux: http.NewServeMux(), routes: make(map[string]allowed), adds: adds, log: log}
+	f.register("POST /theme", allowed{least: anyone}, setTheme)
+	f.register("GET /palette.json", allowed{least: anyone}, f.servePalette)
 	f.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		f.fail(w, r, notFound("No page has this address", "The link may come from an older version of Dragoman.", Crumb{}))
 	})
@@ -51,38 +51,61 @@ func (f *frame) add(p Page) {
 		path = "/{$}"
 	}
 	pageTemplate(p.Template) // a template that cannot be parsed fails now, and not when somebody opens the page
-	f.handle("GET "+path, p.Least, func(w http.ResponseWriter, r *http.Request) { f.show(w, r, &p) })
+	if (p.Least == anyone) != p.Personal {
+		panic("the page " + p.Path + " says not who may see it")
+	}
+	f.register("GET "+path, allowed{least: p.Least, personal: p.Personal}, func(w http.ResponseWriter, r *http.Request) { f.show(w, r, &p) })
 }
 
 // handle registers a handler that does not serve a page, for example the target of a form. pattern
 // has the form "METHOD /path". The handler gets only requests of those who have at least the role
 // least.
 func (f *frame) handle(pattern string, least identity.Role, h http.HandlerFunc) {
+	f.handleSure(pattern, least, "", h)
+}
+
+// handleSure does the same as handle for a form that some people have to confirm with a few words; see sure.
+func (f *frame) handleSure(pattern string, least identity.Role, words string, h http.HandlerFunc) {
+	if least == anyone {
+		panic(pattern + " says not who may use it")
+	}
+	f.register(pattern, allowed{least: least, sure: words}, h)
+}
+
+// allowed says who may use a route.
+type allowed struct {
+	least    identity.Role
+	personal bool   // the page is about its viewer
+	sure     string // see Route.Sure
+}
+
+func (f *frame) register(pattern string, who allowed, h http.HandlerFunc) {
 	method, path, _ := strings.Cut(pattern, " ")
-	f.roles[method+" "+prefix+path] = least
+	f.routes[method+" "+prefix+path] = who
 	f.mux.HandleFunc(method+" "+prefix+path, func(w http.ResponseWriter, r *http.Request) {
 		admin.ReadPathNames(r)
 		h(w, r)
 	})
 }
 
-// least returns the least role that may send a request. An event stream needs the role of the page whose
-// values it sends.
-func (f *frame) least(r *http.Request) identity.Role {
+// find returns who may send a request. An event stream needs the role of the page whose values it sends.
+func (f *frame) find(r *http.Request) allowed {
 	if page, err := url.Parse(r.URL.Query().Get("page")); r.URL.Path == eventsPath && err == nil && strings.HasPrefix(page.Path, prefix+"/") {
 		r = &http.Request{Method: http.MethodGet, Host: r.Host, URL: page}
 	}
 	_, pattern := f.mux.Handler(r)
-	if least, known := f.roles[pattern]; known {
-		return least
+	if x, known := f.routes[pattern]; known {
+		return x
 	}
-	return identity.Viewer // what the page "No page has this address" needs
+	return allowed{least: identity.Viewer} // what the page "No page has this address" needs
 }
 
 // Page describes one page of the console.
 type Page struct {
 	Path     string        // the path below /console, as a pattern for http.ServeMux, for example "/servers/{name}"
 	Least    identity.Role // who has a lower role does not see the page
+	Personal bool          // the page is about its viewer, who needs no role: Least is anyone
+	Sheet    string        // a style sheet that only some pages need; "" for none
 	Template string        // the name of the file in the folder templates that defines the page's block "main"
 	// Nav is the title of the page's entry in the navigation, and Group is the entry's group. If
 	// Nav is "", the page has no entry. Key is the letter that opens the page if the user types it
@@ -147,7 +170,10 @@ type screen struct {
 	Say     string // the message about the user's last action; "" for none
 	CanAdd  bool   // the user can add servers here; see Options.Add
 	SayNote bool   // Say is a note that stays, and not a toast
-	Looks   bool   // the role of the user allows to see the pages, but to change nothing
+	Sees    bool   // the user has a role in the project that the frame shows
+	Acts    bool   // the user may start, stop and run things
+	Looks   bool   // the page would have buttons for somebody with another role
+	Closed  bool   // the user may not see the page, which therefore has no live values
 }
 
 type navGroup struct {
@@ -164,7 +190,7 @@ type navItem struct {
 func (f *frame) show(w http.ResponseWriter, r *http.Request, p *Page) {
 	st := stateOf(r)
 	s := &screen{Page: p, Theme: themeOf(r), Now: time.Now(), URL: pageURL(r.URL), Host: r.Host, Base: admin.Base(r), Live: st.live}
-	s.CanAdd, s.Looks = f.adds && may(r, identity.Admin), !may(r, identity.Operator)
+	s.CanAdd, s.Acts = f.adds && may(r, identity.Admin), may(r, identity.Operator)
 	view, err := p.View(r)
 	switch {
 	case err != nil && st.feed:
@@ -204,16 +230,19 @@ func (f *frame) again(w http.ResponseWriter, r *http.Request, p Page, view func(
 
 // fill sets the values of s that the frame shows.
 func (f *frame) fill(s *screen, r *http.Request) {
-	s.Status, s.Traffic = statusOf(r), sumsOf(r)
+	s.Looks = s.Page != nil && !s.Page.Personal && !may(r, identity.Operator)
+	if s.Sees = may(r, identity.Viewer); s.Sees {
+		s.Status, s.Traffic = statusOf(r), sumsOf(r)
+	}
 	for i, title := range groupNames {
 		g := navGroup{Title: title}
 		for _, e := range f.nav {
-			if int(e.Group) != i {
+			if int(e.Group) != i || !may(r, e.Least) {
 				continue
 			}
 			item := navItem{Title: e.Nav, Path: prefix + e.Path, Key: e.Key}
 			item.Current = s.Page != nil && (e.Path == s.Page.Path || e.Path != "/" && strings.HasPrefix(s.Page.Path, e.Path+"/"))
-			if e.Count != nil {
+			if e.Count != nil && s.Sees {
 				item.Count = e.Count(s)
 			}
 			g.Items = append(g.Items, item)
@@ -241,6 +270,7 @@ type pageError struct {
 	Text   string  // the reason, and what the user can do
 	Near   []Crumb // links to objects with names that resemble the requested name
 	Next   Crumb   // the link that the page suggests; the zero value means the overview
+	Closed bool    // the user may not see what the request is about
 }
 
 func (e *pageError) Error() string { return e.Title }
@@ -267,7 +297,7 @@ func (f *frame) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if !errors.As(err, &e) {
 		e = &pageError{Status: http.StatusInternalServerError, Title: "The page could not be made", Text: err.Error()}
 	}
-	s := &screen{View: &View{Title: e.Title, Data: e}, Theme: themeOf(r), Now: time.Now(), URL: pageURL(r.URL), Host: r.Host, Base: admin.Base(r), Live: &Live{}}
+	s := &screen{View: &View{Title: e.Title, Data: e}, Theme: themeOf(r), Now: time.Now(), URL: pageURL(r.URL), Host: r.Host, Base: admin.Base(r), Live: &Live{}, Closed: e.Closed}
 	f.fill(s, r)
 	var body bytes.Buffer
 	if pageTemplate("fail.html").ExecuteTemplate(&body, "frame", s) != nil {

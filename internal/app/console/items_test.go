@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
@@ -77,7 +78,7 @@ func TestListsAreRead(t *testing.T) {
 		h := stage(t, "busy")
 		h.source.items = nil
 		h.ask("GET", "/console/servers/browser/prompts")
-		h.console.feeds.render("/console/servers/files/prompts")
+		h.console.feeds.render("/console/servers/files/prompts", viewer{role: identity.Admin})
 		if len(h.source.read) != 0 {
 			t.Errorf("%v", h.source.read)
 		}

@@ -140,7 +140,8 @@ func (l *Live) New(id string, total uint64) template.HTMLAttr {
 }
 
 // feeds updates the live values of all open pages. All browser windows with the same page share one
-// feed, so additional windows cause no additional work.
+// feed if their users may see the same, so additional windows cause no additional work. Nobody gets a byte that was
+// computed for somebody who may see more: a feed belongs to a page and a class of viewers.
 type feeds struct {
 	pages   http.Handler
 	states  *states
@@ -151,13 +152,19 @@ type feeds struct {
 	wake    chan struct{} // capacity 1; signals that a reader has joined
 
 	mu  sync.Mutex
-	all map[string]*feed // the open feeds, by the URL of the page
+	all map[feedKey]*feed // the open feeds
+	ids int64             // the number of feeds so far
 }
 
-// feed has the live values of one page, for all readers of the page.
+// feedKey is what a feed belongs to: the URL of a page, and a class of viewers.
+type feedKey struct{ url, class string }
+
+// feed has the live values of one page, for all readers of the page in one class of viewers.
 type feed struct {
-	url     string
-	readers int // the number of streams that read the feed; guarded by feeds.mu
+	feedKey
+	as      viewer // for whom the page is computed
+	name    string // which feed this is; a reader who continues after an interruption may have had another one
+	readers int    // the number of streams that read the feed; guarded by feeds.mu
 
 	mu    sync.Mutex
 	state map[string]patch // the current values, by ID; nil before the first check
@@ -177,20 +184,21 @@ type batch struct {
 }
 
 func newFeeds(pages http.Handler, s *states, log *slog.Logger) *feeds {
-	return &feeds{pages: pages, states: s, log: log, streams: admin.NewStreams(mostConsoles), epoch: time.Now().UnixMilli(), wake: make(chan struct{}, 1), all: map[string]*feed{}}
+	return &feeds{pages: pages, states: s, log: log, streams: admin.NewStreams(mostConsoles), epoch: time.Now().UnixMilli(), wake: make(chan struct{}, 1), all: map[feedKey]*feed{}}
 }
 
 // changed counts an event, so that run checks the open pages again. It must be fast, because the
 // console calls it for each event.
 func (f *feeds) changed() { f.news.Add(1) }
 
-// join returns the feed of a page and adds a reader to the feed.
-func (f *feeds) join(page string) *feed {
+// join returns the feed of a page for a class of viewers, and adds a reader to the feed. as is one of the class.
+func (f *feeds) join(of feedKey, as viewer) *feed {
 	f.mu.Lock()
-	x := f.all[page]
+	x := f.all[of]
 	if x == nil {
-		x = &feed{url: page, more: make(chan struct{})}
-		f.all[page] = x
+		f.ids++
+		x = &feed{feedKey: of, as: as, name: strconv.FormatInt(f.epoch, 36) + "." + strconv.FormatInt(f.ids, 36), more: make(chan struct{})}
+		f.all[of] = x
 	}
 	x.readers++
 	f.mu.Unlock()
@@ -206,7 +214,7 @@ func (f *feeds) leave(x *feed) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if x.readers--; x.readers == 0 {
-		delete(f.all, x.url)
+		delete(f.all, x.feedKey)
 	}
 }
 
@@ -241,7 +249,7 @@ func (f *feeds) run(ctx context.Context) {
 		}
 		for _, x := range all {
 			if x.due(news, now) {
-				values, moves := f.render(x.url)
+				values, moves := f.render(x.url, x.as)
 				x.add(values, moves, now)
 			}
 		}
@@ -260,10 +268,10 @@ func (x *feed) due(news uint64, now time.Time) bool {
 	return true
 }
 
-// render computes a page. It returns the page's live values, and whether the page can change
+// render computes a page for a viewer. It returns the page's live values, and whether the page can change
 // without events. render recovers from panics. It runs outside of an HTTP handler, so a panic would
 // otherwise end the program.
-func (f *feeds) render(page string) (values []patch, moves bool) {
+func (f *feeds) render(page string, as viewer) (values []patch, moves bool) {
 	defer func() {
 		if p := recover(); p != nil {
 			values, moves = nil, false
@@ -275,7 +283,7 @@ func (f *feeds) render(page string) (values []patch, moves bool) {
 	if err != nil {
 		return nil, false
 	}
-	s := f.states.begin(nil)
+	s := f.states.begin(as, true)
 	f.pages.ServeHTTP(nowhere{}, withState(r, s))
 	return s.live.patches, s.moving
 }
@@ -355,29 +363,28 @@ func (x *feed) after(seq uint64, known bool) (patches []patch, now uint64, more 
 }
 
 // serve handles GET /console/events?page=URL. It sends the live values of a page as an event
-// stream.
-func (f *feeds) serve(w http.ResponseWriter, r *http.Request) {
+// stream, as a viewer of a class gets them, who may see the page.
+func (f *feeds) serve(w http.ResponseWriter, r *http.Request, as viewer, class string) {
 	page, err := url.Parse(r.URL.Query().Get("page"))
 	if err != nil || page.IsAbs() || page.Host != "" || !strings.HasPrefix(page.Path, prefix+"/") || len(page.RawQuery) > 2048 {
 		http.Error(w, "page must be the path of a page of the console", http.StatusBadRequest)
 		return
 	}
-	x := f.join(pageURL(page))
+	x := f.join(feedKey{pageURL(page), class}, as)
 	defer f.leave(x)
 	last := r.Header.Get("Last-Event-ID")
 	if last == "" {
 		last = r.URL.Query().Get("last")
 	}
-	epoch, rest, _ := strings.Cut(last, "-")
+	name, rest, _ := strings.Cut(last, "-")
 	seq, err := strconv.ParseUint(rest, 36, 64)
-	known := err == nil && epoch == strconv.FormatInt(f.epoch, 36)
+	known := err == nil && name == x.name
 	f.streams.Serve(w, r, func(out []byte) ([]byte, <-chan struct{}, bool) {
 		patches, now, more := x.after(seq, known)
 		if len(patches) > 0 {
 			data, err := json.Marshal(patches)
 			if err == nil {
-				id := strconv.FormatInt(f.epoch, 36) + "-" + strconv.FormatUint(now, 36)
-				out = eventstream.AppendEvent(out, id, "patch", data)
+				out = eventstream.AppendEvent(out, x.name+"-"+strconv.FormatUint(now, 36), "patch", data)
 			}
 		}
 		if now > 0 {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 )
@@ -196,10 +197,10 @@ func TestPageThatPanics(t *testing.T) {
 	t.Parallel()
 	h := open(t, &admin.Report{})
 	h.console.frame.mux.HandleFunc("GET /console/broken", func(http.ResponseWriter, *http.Request) { panic("a bug") })
-	if values, _ := h.console.feeds.render("/console/broken"); values != nil {
+	if values, _ := h.console.feeds.render("/console/broken", viewer{role: identity.Admin}); values != nil {
 		t.Errorf("%v", values)
 	}
-	if values, _ := h.console.feeds.render("/console/"); len(values) == 0 {
+	if values, _ := h.console.feeds.render("/console/", viewer{role: identity.Admin}); len(values) == 0 {
 		t.Error("the overview has no live values")
 	}
 }

@@ -3,6 +3,7 @@ package console
 import (
 	"cmp"
 	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
 	"github.com/dragoman-mcp/dragoman/internal/app/runtime"
 	"github.com/dragoman-mcp/dragoman/internal/base/failure"
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
 
@@ -131,6 +133,14 @@ func (n *needs) of(s *admin.Server) (x need, ok bool) {
 		x.Next = "Next retry at " + when(*s.RetryAt) + "."
 	}
 	return x, true
+}
+
+// pressable returns those of some buttons that whoever has sent r may press.
+func pressable(r *http.Request, all []button) []button {
+	if may(r, identity.Operator) {
+		return all
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(b button) bool { return b.Post })
 }
 
 // serverButtons returns the buttons that show the logs of a server, and that start, stop, restart

@@ -57,6 +57,9 @@ func (p *overviewPage) view(r *http.Request) (*View, error) {
 		v.Waiting = "waiting for a client"
 	}
 	o.Needs = p.needs.all(status)
+	for i := range o.Needs {
+		o.Needs[i].Buttons = pressable(r, o.Needs[i].Buttons)
+	}
 	o.Diagram = newDiagram(clients, status, t)
 	o.Sentence, o.Need = sentences(clients, status, len(o.Needs))
 	o.Sub = subtitle(status, t)

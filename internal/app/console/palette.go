@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 )
 
 // mostFound is the maximum number of entries that servePalette sends.
@@ -21,8 +22,19 @@ type paletteItem struct {
 func (f *frame) servePalette(w http.ResponseWriter, r *http.Request) {
 	out := []paletteItem{}
 	for _, e := range f.nav {
-		out = append(out, paletteItem{e.Nav, "page", prefix + e.Path})
+		if may(r, e.Least) {
+			out = append(out, paletteItem{e.Nav, "page", prefix + e.Path})
+		}
 	}
+	if may(r, identity.Viewer) {
+		out = f.findObjects(r, out)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(out[:min(len(out), mostFound)])
+}
+
+// findObjects adds the entries for servers, clients and what else the pages know.
+func (f *frame) findObjects(r *http.Request, out []paletteItem) []paletteItem {
 	status := statusOf(r)
 	for i := range status.Servers {
 		out = append(out, paletteItem{excerpt.Line(status.Servers[i].Name, 128), "server", pathOf("servers", status.Servers[i].Name)})
@@ -33,6 +45,5 @@ func (f *frame) servePalette(w http.ResponseWriter, r *http.Request) {
 	for _, find := range f.finders {
 		out = append(out, find(r)...)
 	}
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(out[:min(len(out), mostFound)])
+	return out
 }

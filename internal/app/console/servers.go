@@ -279,9 +279,10 @@ func (p *serverPages) server(r *http.Request) (*View, error) {
 		return nil, p.disabled(r, err)
 	}
 	t := sumsOf(r)
-	v := &serverView{Server: s, Sum: t.Servers[s.Name], Transport: transportName(s.Transport), Parts: serverParts(s, ""), Buttons: p.needs.serverButtons(s)[1:]}
+	v := &serverView{Server: s, Sum: t.Servers[s.Name], Transport: transportName(s.Transport), Parts: serverParts(s, ""), Buttons: pressable(r, p.needs.serverButtons(s)[1:])}
 	v.Class, v.Word = markOf(s.State)
 	if n, ok := p.needs.of(s); ok {
+		n.Buttons = pressable(r, n.Buttons)
 		v.Need = &n
 	}
 	if n, _, ok := toolsOf(s); ok {

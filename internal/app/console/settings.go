@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/app/admin"
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
@@ -120,15 +119,12 @@ type settingsView struct {
 	PID                 string
 	Memory              string
 	Key                 string
-	Open                string // the command that prints a link to the console
-	Guest               string // the name of the person who is signed in; "" if that is the local user
 }
 
 // settingsPage shows the global settings, and the process.
 type settingsPage struct {
-	config  func() *config.Snapshot // may be nil
-	where   *where
-	program string // the command that a user types to start Dragoman
+	config func() *config.Snapshot // may be nil
+	where  *where
 }
 
 func (p *settingsPage) register(f *frame) {
@@ -139,7 +135,7 @@ func (p *settingsPage) view(r *http.Request) (*View, error) {
 	status := statusOf(r)
 	v := &settingsView{
 		Started: status.Started, Configured: status.Configured, Version: status.Version, PID: strconv.Itoa(status.PID),
-		Memory: bytesText(int(status.InFlight.Held)) + " of " + bytesText(int(status.InFlight.Limit)), Key: status.Configured.String(), settings: &settings{}, Open: p.program + " console" + admin.Flag(r), Guest: guestOf(r),
+		Memory: bytesText(int(status.InFlight.Held)) + " of " + bytesText(int(status.InFlight.Limit)), Key: status.Configured.String(), settings: &settings{},
 	}
 	if p.config != nil {
 		v.settings = p.where.settings(p.config(), "")

@@ -8,7 +8,6 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
 	"github.com/dragoman-mcp/dragoman/internal/app/runtime"
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
-	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 )
 
 // states makes the states of responses.
@@ -19,9 +18,9 @@ type states struct {
 	traffic *traffic
 }
 
-// begin returns the state of a response to who. In a stream of live values, who is nil.
-func (s *states) begin(who *identity.Principal) *state {
-	return &state{from: s, live: &Live{}, who: who, feed: who == nil}
+// begin returns the state of a response to a viewer. feed says that it consists only of live values.
+func (s *states) begin(v viewer, feed bool) *state {
+	return &state{from: s, live: &Live{}, viewer: v, feed: feed}
 }
 
 // state has the data of one response. All parts of the response use the same data, so they show the
@@ -29,9 +28,9 @@ func (s *states) begin(who *identity.Principal) *state {
 type state struct {
 	from   *states
 	live   *Live
-	who    *identity.Principal // nil in a stream of live values, which is the same for all who may see it
-	feed   bool                // the response consists only of live values
-	moving bool                // the page changes without events; see View.Moving
+	viewer viewer
+	feed   bool // the response consists only of live values
+	moving bool // the page changes without events; see View.Moving
 	status *admin.Report
 	sums   *sums
 }
@@ -46,14 +45,13 @@ func stateOf(r *http.Request) *state { return r.Context().Value(stateKey{}).(*st
 
 // may reports whether the user for whom a response is made has at least the role least.
 func may(r *http.Request, least identity.Role) bool {
-	s := stateOf(r)
-	return s.from.access.May(s.who, event.DefaultProject, least) == nil
+	return stateOf(r).viewer.may(least)
 }
 
 // guestOf returns the name of the invited person for whom a response is made, or "" if it's for somebody else.
 func guestOf(r *http.Request) string {
 	s := stateOf(r)
-	return s.from.access.NameOf(s.who)
+	return s.from.access.NameOf(s.viewer.who)
 }
 
 // statusOf returns the report that all parts of one response use.

@@ -58,6 +58,15 @@ func (v *visitor) ask(method, path, site string, header ...string) answer {
 	return a
 }
 
+// jar returns all cookies of the browser.
+func (v *visitor) jar() string {
+	var all []string
+	for name, value := range v.cookies {
+		all = append(all, name+"="+value)
+	}
+	return strings.Join(all, "; ")
+}
+
 var onward = regexp.MustCompile(`http-equiv="refresh" content="0; url=([^"]+)"`)
 
 // begin begins to sign in, and returns the URL at which the provider then sends the browser back.

@@ -47,7 +47,12 @@ type invited struct {
 // invites returns somebody who has an invitation.
 func invites(t *testing.T, from *access.Roster, name string, roles ...identity.Role) *invited {
 	t.Helper()
-	token, p, err := from.Invite(t.Context(), "local", name, "default", roles)
+	return invitesTo(t, from, "default", name, roles...)
+}
+
+func invitesTo(t *testing.T, from *access.Roster, project, name string, roles ...identity.Role) *invited {
+	t.Helper()
+	token, p, err := from.Invite(t.Context(), "local", name, project, roles)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,13 +219,13 @@ func TestTA16NamesOfPeople(t *testing.T) {
 	page := "/console/invitation?token=" + odd.token
 	invitation := r.do(t.Context(), "GET", page, nil, odd.header...)
 	odd.enters(r)
-	settings := r.do(t.Context(), "GET", "/console/settings", nil, odd.header...)
+	me := r.do(t.Context(), "GET", "/console/me", nil, odd.header...)
 	err := roster.SetRoles(t.Context(), "p:"+odd.id, odd.id, "default", []identity.Role{identity.Caller})
 	if err != nil {
 		t.Fatal(err)
 	}
 	soon(t, "the role is gone", func() bool { return odd.sees(r) == 403 })
-	for what, a := range map[string]answer{"invitation": invitation, "settings": settings, "refusal": r.do(t.Context(), "GET", "/console/", nil, odd.header...)} {
+	for what, a := range map[string]answer{"invitation": invitation, "me": me, "refusal": r.do(t.Context(), "GET", "/console/", nil, odd.header...)} {
 		if strings.Contains(a.body, "<img") || what != "refusal" && !strings.Contains(a.body, "&lt;img src=x onerror") ||
 			a.header.Get("X-Frame-Options") != "DENY" || !strings.Contains(a.header.Get("Content-Security-Policy"), "frame-ancestors 'none'") {
 			t.Errorf("%s: %v %s", what, a.header, a.body)
@@ -385,7 +390,7 @@ func TestInvitationOnLoopback(t *testing.T) {
 			req.SetBasicAuth("dragoman", found[1])
 			header = []string{"Authorization", req.Header.Get("Authorization")}
 		}
-		if a := r.do(t.Context(), "GET", "/console/settings", nil, header...); a.status != 200 || !strings.Contains(a.body, map[bool]string{true: "You are <bdi>ada</bdi>", false: "You are <bdi>bob</bdi>"}[strings.HasPrefix(agent, "Chrome")]) {
+		if a := r.do(t.Context(), "GET", "/console/me", nil, header...); a.status != 200 || !strings.Contains(a.body, map[bool]string{true: "<h1><bdi>ada</bdi>", false: "<h1><bdi>bob</bdi>"}[strings.HasPrefix(agent, "Chrome")]) {
 			t.Errorf("%s: %d %s", agent, a.status, a.body)
 		}
 		if a := r.do(t.Context(), "POST", "/api/v1/keys", strings.NewReader(`{"name":"x"}`), header...); a.status != 403 {

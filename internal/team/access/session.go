@@ -75,9 +75,9 @@ func (r *Roster) Accept(ctx context.Context, token string, at Arrival) (session 
 // Own reports whether the person themselves has made the open invitation.
 func Own(x *store.Person) bool { return x.Open.Actor == store.PersonSubject+x.ID }
 
-// OwnLink makes an invitation for another browser of the person whose session who is. It can be used for
-// OwnLinkLife, and what it opens ends no later than this session. It replaces an invitation that is still open. The error is ErrNoPerson if
-// who is no session of a person.
+// OwnLink makes an invitation for another browser of the person whose session who is. It can be used for OwnLinkLife,
+// and what it opens ends no later than this session. It replaces an invitation that is still open. The error is
+// ErrNoPerson if who is no session of a person.
 func (r *Roster) OwnLink(ctx context.Context, who *identity.Principal) (token string, until time.Time, err error) {
 	g := r.People().of(who)
 	if g == nil {

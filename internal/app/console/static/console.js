@@ -121,7 +121,7 @@ async function load() {
 }
 function connect() {
   clearTimeout(retry);
-  if (source || document.hidden) return;
+  if (source || document.hidden || !body.dataset.page) return;
   source = new EventSource("/console/events?" + new URLSearchParams({ page: body.dataset.page, last }));
   source.onopen = () => {
     waits = 1000; lostAt = 0;
@@ -152,7 +152,7 @@ function lost() {
   clearInterval(ticking);
   if (waits > 1000) { tell(); offline.hidden = false; ticking = setInterval(tell, 1000); if (!paused) say("warn", "offline", "The connection to Dragoman is lost."); }
   retry = setTimeout(async () => {
-    try { if ((await fetch("/console/palette.json", { method: "HEAD" })).status === 401) { location.reload(); return; } } catch { /* the connection is still lost */ }
+    try { if ([401, 403].includes((await fetch(location.href, { method: "HEAD" })).status)) { location.reload(); return; } } catch { /* the connection is still lost */ }
     connect();
   }, waits);
   waits = Math.min(waits * 2, 30000);

@@ -1,0 +1,72 @@
+package console
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/app/admin"
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
+	"github.com/dragoman-mcp/dragoman/internal/relay/event"
+)
+
+// viewer is for whom a response is made.
+type viewer struct {
+	who     *identity.Principal // nil in a feed that several people share
+	session admin.Browser       // the zero value in such a feed
+	role    identity.Role       // the highest role of the console in the project that the pages show, or none
+}
+
+// anyone is what a page or a form needs instead of a role if everybody with a session may use it.
+const anyone identity.Role = 0
+
+// may reports whether the viewer may use what needs at least the role least.
+func (v *viewer) may(least identity.Role) bool { return least == anyone || v.role.Includes(least) }
+
+// class says who gets the same bytes: those with the same role, or on pages about the viewer this session alone.
+func (v *viewer) class(personal bool) string {
+	if personal && v.who != nil {
+		return fmt.Sprint(v.role, " ", v.who.Seat, " ", v.session.ID)
+	}
+	return v.role.String()
+}
+
+// shared returns the viewer for whom a feed is computed that all of the class get.
+func (v *viewer) shared(personal bool) viewer {
+	if personal {
+		return *v
+	}
+	return viewer{role: v.role}
+}
+
+// forbidden returns the error for a request that needs another role than the viewer has.
+func (s *state) forbidden(r *http.Request, least identity.Role) error {
+	what := "This page"
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		what = "This"
+	}
+	has := "You have no role of the console in the project " + event.DefaultProject + "."
+	if s.viewer.role != 0 {
+		has = "Your role in the project " + event.DefaultProject + " is " + s.viewer.role.String() + "."
+	}
+	return &pageError{
+		Status: http.StatusForbidden, Title: what + " needs the role " + least.String(), Closed: true,
+		Text: has + " " + askWho(s.from.access.Holders(s.viewer.who, event.DefaultProject, least)),
+		Next: Crumb{"Show your roles and sessions", mePath},
+	}
+}
+
+// askWho says which people have a role, and whom to ask if they aren't known.
+func askWho(names []string) string {
+	const most = 5
+	switch n := len(names); {
+	case n == 0:
+		return "Ask the user who runs this Dragoman, or whoever has invited you."
+	case n == 1:
+		return "Ask " + names[0] + ", who has it."
+	case n > most:
+		return "Ask one of those who have it: " + strings.Join(names[:most], ", ") + " and " + number(n-most) + " more."
+	default:
+		return "Ask " + strings.Join(names[:n-1], ", ") + " or " + names[n-1] + ", who have it."
+	}
+}
