@@ -48,7 +48,7 @@ func (a *statusAPI) Report() *Report {
 		Conversations: map[string]int{}, Endpoints: []Endpoint{}, Servers: []Server{},
 		Parked: []ParkedCall{}, Questions: state.Questions, Listens: []Listens{}, Losses: a.losses(a.project.name()), DemoClients: a.demoClients,
 	}
-	r.InFlight = InFlight(a.budget.State())
+	r.InFlight, r.Tools = InFlight(a.budget.State()), toolsOf(a.project)
 	if state.Draining {
 		r.State = "stopping"
 	}

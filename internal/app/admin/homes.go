@@ -15,6 +15,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/dragoman-mcp/dragoman/internal/app/runtime"
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
@@ -37,6 +38,7 @@ type ProjectEntry struct {
 	File    string     `json:"file,omitempty" doc:"the full path of the configuration file; left out if there is none, or if the project lives in the store"`
 	Path    string     `json:"path" doc:"the path of the project's endpoint for clients, such as /p/shop/mcp"`
 	Servers int        `json:"servers" doc:"number of servers in use"`
+	Tools   *ToolsCost `json:"tools,omitempty" doc:"what its tools cost clients; left out if it isn't in use"`
 	Keys    int        `json:"keys" doc:"number of its API keys"`
 	Secrets int        `json:"secrets" doc:"number of its secrets"`
 	People  int        `json:"people" doc:"number of people who have a role in it"`
@@ -107,7 +109,7 @@ type projectAPI struct {
 	house
 	door  *door
 	homes Homes                         // see Options.Homes
-	inUse func(string) *config.Snapshot // returns the configuration of a project that is in use, or nil
+	inUse func(string) *runtime.Project // returns a project that is in use, or nil
 	file  string                        // see Options.Config
 }
 
@@ -191,7 +193,9 @@ func (a *projectAPI) counted(x ProjectEntry, of holdings) ProjectEntry {
 	x.Path = pathIn(x.Name, "/mcp")
 	x.Keys, x.People = of.keys[x.Name], of.people[x.Name]
 	x.Secrets = len(a.safe.Store().Snapshot().Sealed(x.Name))
-	if s := a.inUse(x.Name); s != nil {
+	if p := a.inUse(x.Name); p != nil && p.Current() != nil {
+		s := p.Current()
+		x.Tools = toolsOf(project{p})
 		x.Title = s.Identity.Title
 		for i := range s.Servers {
 			if !s.Servers[i].Disabled {

@@ -4,9 +4,9 @@ import (
 	"net/http"
 	"sync"
 
+	"github.com/dragoman-mcp/dragoman/internal/app/runtime"
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/work"
-	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
 
 // projectParameter is the query parameter of nearly every route that names the project.
@@ -121,13 +121,10 @@ func (a *API) projectNames() []string {
 	return names
 }
 
-// inUse returns the configuration of a project that is in use, or nil.
-func (a *API) inUse(name string) *config.Snapshot {
+// inUse returns a project that is in use, or nil.
+func (a *API) inUse(name string) *runtime.Project {
 	if a.opts.Others == nil {
 		return nil
 	}
-	if p := a.opts.Others.Project(name); p != nil {
-		return p.Current()
-	}
-	return nil
+	return a.opts.Others.Project(name)
 }

@@ -29,6 +29,7 @@ type Report struct {
 	Requests        int              `json:"requests" doc:"number of running requests that belong to no session, such as those of modern HTTP clients"`
 	InFlight        InFlight         `json:"inFlight" doc:"the memory that messages use now"`
 	Endpoints       []Endpoint       `json:"endpoints" doc:"the endpoints for clients, the merged one first"`
+	Tools           *ToolsCost       `json:"tools,omitempty" doc:"what the tools of all servers cost clients"`
 	Servers         []Server         `json:"servers" doc:"the servers, in the order of the configuration"`
 	Parked          []ParkedCall     `json:"parked" doc:"the calls that wait for a modern client to answer a server request, the oldest first"`
 	Questions       int              `json:"questions" doc:"number of questions that wait for a person, because clients can't show them"`

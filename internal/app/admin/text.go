@@ -37,6 +37,9 @@ func (r *Report) Text(now time.Time) []byte {
 			line(1, "%s: %s", e.Path, counts(e.Conversations, e.Requests))
 		}
 	}
+	if tools := r.Tools.Line(); tools != "" {
+		line(0, "%s", tools)
+	}
 	for _, s := range r.Servers {
 		s.text(line, ago)
 	}

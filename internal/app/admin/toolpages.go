@@ -2,12 +2,14 @@ package admin
 
 import (
 	"cmp"
+	"fmt"
 	"iter"
 	"slices"
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/app/tool"
 	"github.com/dragoman-mcp/dragoman/internal/relay/catalog"
+	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
 
 // ToolQuery selects tools for FindTools. The zero value selects the first page of all tools, sorted
@@ -89,6 +91,31 @@ func (a *catalogAPI) FindTool(server, name string) (ToolDetail, *Problem) {
 		return ToolDetail{}, bad
 	}
 	return a.toolDetail(x), nil
+}
+
+// ToolsCost says what the tools of a project cost a client in its model's context, by the lists that were read last.
+type ToolsCost struct {
+	Mode         string `json:"mode" enum:"list,search,auto" doc:"the setting tools.mode: whether clients list all tools, or search them"`
+	Tools        int    `json:"tools" doc:"number of tools that clients list, if they list all"`
+	Tokens       int    `json:"tokens" doc:"the estimated tokens of these tools in a model's context"`
+	SearchTokens int    `json:"searchTokens" doc:"the estimated tokens of what a client lists in search mode, with the tools of tools.always"`
+}
+
+// toolsOf returns what the tools of a project cost, or nil if it's not in use.
+func toolsOf(p project) *ToolsCost {
+	if p.Project == nil || p.Lists() == nil {
+		return nil
+	}
+	all := toolCosts(p.tools())[0]
+	return &ToolsCost{p.Current().Tools.Mode.String(), all.Tools, all.Tokens, p.Lists().SearchTokens()}
+}
+
+// Line says in one line what search mode saves, or "" if clients list all tools.
+func (x *ToolsCost) Line() string {
+	if x == nil || x.Mode == config.ListTools.String() {
+		return ""
+	}
+	return fmt.Sprintf("tools: %s mode; %s would be about %s, clients that search list %d", x.Mode, number(x.Tools, "tool"), number(x.Tokens, "token"), x.SearchTokens)
 }
 
 // ToolCost estimates how many tokens the tools of one endpoint need in a model's context.

@@ -1,18 +1,23 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"net/url"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/dragoman-mcp/dragoman/internal/app/admin"
 	"github.com/dragoman-mcp/dragoman/internal/app/daemon"
 	"github.com/dragoman-mcp/dragoman/internal/app/runtime"
 	"github.com/dragoman-mcp/dragoman/internal/app/tool"
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/relay/ranking"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
 
@@ -24,7 +29,7 @@ type listCommand struct {
 
 	client
 
-	kind           string
+	kind, query    string
 	health, asJSON bool
 }
 
@@ -40,13 +45,16 @@ server, or a command after --.
 With a kind, such as tools, but no server, you get the items of all servers of
 the running "dragoman serve" on this machine.
 
-With neither, the command connects to all configured servers at once and prints
-a table of their health: state, revision, transport, how many tools, prompts and
-resources they have ("3 + 2" means three resources and two resource templates),
-what the tools cost in tokens (an estimate), and the time until the server was
-ready. A server that isn't ready within --timeout (default 30s) has "failed". If
-a list of a ready server can't be read, you see ! for the number, and a line
-with the reason. The exit code is 1 if either happened.
+With --query, you get the tools that fit a few words, the best first, as clients
+find them in search mode.
+
+With neither kind nor server, the command connects to all configured servers at
+once and prints a table of their health: state, revision, transport, how many
+tools, prompts and resources they have ("3 + 2" means three resources and two
+resource templates), what the tools cost in tokens (an estimate), and the time
+until the server was ready. A server that isn't ready within --timeout (default
+30s) has "failed". If a list of a ready server can't be read, you see ! for the
+number, and a line with the reason. The exit code is 1 if either happened.
 
 A gateway, such as "dragoman serve", may still be starting some of its servers.
 The command waits up to 30 s for them, then says on stderr which are missing.
@@ -66,6 +74,9 @@ the health of that one's servers.`,
   # List all tools of the running "dragoman serve", with the names that clients see.
   dragoman list tools
 
+  # Which of them take pictures of a web page?
+  dragoman list tools --query "screenshot of a page"
+
   # Print the names of all tools of a configured server, for a script.
   dragoman list gh --json | jq -r '.[].name'`,
 		Args: c.check,
@@ -73,6 +84,7 @@ the health of that one's servers.`,
 	}
 	cmd.ValidArgsFunction = c.env.completeTarget(&c.file, listKinds...)
 	flags := flagsInOrder(cmd)
+	flags.StringVar(&c.query, "query", "", "list only the tools that fit `TEXT`, the best first")
 	flags.BoolVar(&c.asJSON, "json", false, "print a JSON array: the items byte for byte as the server sent them, or the servers")
 	c.addFlags(cmd)
 	return cmd
@@ -99,6 +111,9 @@ func (c *listCommand) check(cmd *cobra.Command, args []string) error {
 		}
 		return usagef(didYouMean(args[0], listKinds, other), "cannot list %q", args[0])
 	}
+	if c.query != "" && c.kind != "tools" {
+		return usagef("leave out "+c.kind+", or --query", "--query finds tools, not %s", c.kind)
+	}
 	switch {
 	case len(args) > 1:
 		return usagef("list one server at a time, or put -- before a command", "unexpected argument %q after %q", args[1], args[0])
@@ -107,7 +122,7 @@ func (c *listCommand) check(cmd *cobra.Command, args []string) error {
 	case len(args) == 1:
 		c.where.target = args[0]
 	case c.where.command != nil:
-	case words > 0: // list the items of all servers of a running serve process
+	case words > 0, c.query != "": // list the items of all servers of a running serve process
 	default:
 		c.health = true
 	}
@@ -125,6 +140,9 @@ func (c *listCommand) run(cmd *cobra.Command, _ []string) error {
 		usage := "use `dragoman list " + c.kind + " URL`, `dragoman list " + c.kind + " NAME` or `dragoman list " + c.kind + " -- COMMAND`"
 		if err := c.useJoined(cmd.Context(), usage, "no server given, and a running serve was not found"); err != nil {
 			return err
+		}
+		if c.query != "" {
+			return c.findAt(cmd.Context(), c.foundAt)
 		}
 	}
 	var l runtime.List
@@ -147,7 +165,53 @@ func (c *listCommand) run(cmd *cobra.Command, _ []string) error {
 	if err != nil {
 		return err
 	}
+	if c.query == "" {
+		return c.printList(name, l)
+	}
+	if l.Items = fitting(c.query, l.Items); len(l.Items) == 0 && !c.asJSON {
+		c.status.Printf("no tool of %s fits %s", name, excerpt.Quote(c.query, 100))
+		return nil
+	}
 	return c.printList(name, l)
+}
+
+// fitting returns the tools that fit a query, the best first.
+func fitting(query string, items [][]byte) (found [][]byte) {
+	tools := make([]ranking.Tool, len(items))
+	for i, raw := range items {
+		tools[i] = ranking.Tool{Name: textOf(raw, jsonrpc.Whole(raw), "name"), Definition: raw}
+	}
+	for _, h := range ranking.Search(query, []*ranking.Index{ranking.New(tools)}, nil, max(len(items), 1)) {
+		found = append(found, h.Tool.Definition)
+	}
+	return found
+}
+
+// findAt prints the tools of a running serve that fit the query. In search mode, its endpoint would list only a few.
+func (c *listCommand) findAt(ctx context.Context, base string) error {
+	s, err := locator{c.env}.runningAt(base)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	s.project = c.project
+	var found admin.Tools
+	if err := s.decode(ctx, "/api/v1/tools", url.Values{"q": {c.query}, "state": {"shown"}}, &found); err != nil {
+		return signalOr(ctx, err)
+	}
+	switch {
+	case c.asJSON:
+		return c.printJSON(found.Tools, "  ")
+	case len(found.Tools) == 0:
+		c.status.Printf("no tool fits %s", excerpt.Quote(c.query, 100))
+		return nil
+	}
+	rows := make([][2]string, len(found.Tools))
+	for i, t := range found.Tools {
+		about, _, _ := strings.Cut(strings.TrimSpace(cmp.Or(t.Description, t.Title)), "\n")
+		rows[i] = [2]string{t.Offered, about}
+	}
+	return c.printTable(rows)
 }
 
 // appOnly marks a tool that hosts do not show to the model; see tool.Tool.AppOnly.

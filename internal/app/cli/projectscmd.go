@@ -204,15 +204,34 @@ func (c *projectsCommand) list(cmd *cobra.Command, _ []string) error {
 }
 
 func projectTable(all []admin.ProjectEntry) screen.Table {
-	t := screen.Table{Width: 80, Columns: []screen.Column{{Title: "NAME", Most: 24}, {Title: "HOME", Whole: true}, {Title: "SERVERS", Whole: true}, {Title: "KEYS", Whole: true}, {Title: "STATE", Wrap: true}}}
+	t := screen.Table{Width: 80, Columns: []screen.Column{{Title: "NAME", Most: 24}, {Title: "HOME", Whole: true}, {Title: "SERVERS", Whole: true}, {Title: "TOKENS", Whole: true}, {Title: "KEYS", Whole: true}, {Title: "STATE", Wrap: true}}}
 	for _, x := range all {
 		state := screen.Cell{Text: "in use"}
 		if x.Problem != "" {
 			state = screen.Cell{Text: x.Problem, Style: screen.Red}
 		}
-		t.Rows = append(t.Rows, []screen.Cell{{Text: x.Name}, {Text: x.Home}, {Text: fmt.Sprint(x.Servers)}, {Text: fmt.Sprint(x.Keys)}, state})
+		t.Rows = append(t.Rows, []screen.Cell{{Text: x.Name}, {Text: x.Home}, {Text: fmt.Sprint(x.Servers)}, {Text: tokensText(x.Tools)}, {Text: fmt.Sprint(x.Keys)}, state})
 	}
 	return t
+}
+
+// tokensText says what a client lists in a model's context, and of how much that's left in search mode.
+func tokensText(x *admin.ToolsCost) string {
+	switch {
+	case x == nil:
+		return "-"
+	case x.Mode == config.SearchTools.String():
+		return fmt.Sprintf("%d of %d", x.SearchTokens, x.Tokens)
+	}
+	return fmt.Sprint(x.Tokens)
+}
+
+// toolsText says what the tools of a project cost, or "" if nobody knows.
+func toolsText(x *admin.ToolsCost) string {
+	if x == nil {
+		return ""
+	}
+	return fmt.Sprintf("%d, about %d tokens; a client that searches lists %d (tools.mode: %s)", x.Tools, x.Tokens, x.SearchTokens, x.Mode)
 }
 
 // entry returns the project with a name. If there are two, it's that of the store.
@@ -244,7 +263,7 @@ func (c *projectsCommand) show(cmd *cobra.Command, args []string) error {
 		if x.Home == "file" {
 			home = cmp.Or(x.File, "the configuration file")
 		}
-		rows := [][2]string{{"project", x.Name}, {"title", x.Title}, {"home", home}, {"endpoint", x.Path}, {"servers", fmt.Sprint(x.Servers)}, {"keys", fmt.Sprint(x.Keys)}, {"secrets", fmt.Sprint(x.Secrets)}, {"people", fmt.Sprint(x.People)}}
+		rows := [][2]string{{"project", x.Name}, {"title", x.Title}, {"home", home}, {"endpoint", x.Path}, {"servers", fmt.Sprint(x.Servers)}, {"tools", toolsText(x.Tools)}, {"keys", fmt.Sprint(x.Keys)}, {"secrets", fmt.Sprint(x.Secrets)}, {"people", fmt.Sprint(x.People)}}
 		if x.Changed != nil {
 			rows = append(rows, [2]string{"changed", x.Changed.In(time.Local).Format(time.DateTime) + " by " + x.By})
 		}

@@ -57,7 +57,7 @@ func projectsOnce(t *testing.T, u *user) {
 	try(exitOK, "secrets", "set", "gh", "--project", "shop")
 	try(exitOK, "keys", "add", "ci", "--project", "shop")
 	list, _ := try(exitOK, "projects")
-	has("the list", list, "default   file", "innocent  store", "shop      store  1        1     in use")
+	has("the list", list, "default   file", "innocent  store", "shop      store  1        0       1     in use")
 	shown, _ := try(exitOK, "projects", "show", "shop")
 	has("show", shown, "title", "Shop", "home", "the store", "/p/shop/mcp", "by local")
 	shown, _ = try(exitOK, "projects", "show", "default")
@@ -104,7 +104,7 @@ func TestProjectsCommand(t *testing.T) {
 		if code, _, said := u.give("use: [common]\n", "projects", "add", "user", "--file", "-"); code != exitOK || strings.Contains(said, "warning") {
 			t.Errorf("a project that uses a server of default: %d %s", code, said)
 		}
-		if code, list, _ := u.run("projects"); code != exitOK || !strings.Contains(list, "user      store  1        0     in use") {
+		if code, list, _ := u.run("projects"); code != exitOK || !strings.Contains(list, "user      store  1        0       0     in use") {
 			t.Errorf("the list is\n%s", list)
 		}
 		if code, _, said := u.run("projects", "remove", "user", "--yes"); code != exitOK {

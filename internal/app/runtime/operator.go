@@ -70,14 +70,14 @@ func (p *Project) server(name string) *server {
 type ClientReport struct {
 	downstream.ClientReport
 	Path   string // the URL path of the endpoint
-	Server string // the only server of the endpoint; "" for the merged endpoint
+	Server string // the only server of the endpoint; "" for those of all servers
 }
 
 // ClientReports returns the clients of all endpoints of the project, grouped by endpoint.
 func (p *Project) ClientReports() (out []ClientReport) {
 	p.mu.Lock()
-	mounts := []*mount{p.joined}
-	names := []string{""}
+	mounts := []*mount{p.joined, p.find}
+	names := []string{"", ""}
 	for _, x := range p.order {
 		if m := p.single[x.Name()]; m != nil {
 			mounts, names = append(mounts, m), append(names, x.Name())
@@ -120,6 +120,9 @@ func (l *Lists) All(kind catalog.Kind) iter.Seq[*catalog.Item] { return l.gatewa
 
 // Search returns the tools that fit a query, the best first, also those that clients do not see. It sends no requests.
 func (l *Lists) Search(query string) []*catalog.Item { return l.gateway.Search(query) }
+
+// SearchTokens estimates the tokens of what a client lists that searches.
+func (l *Lists) SearchTokens() int { return l.gateway.SearchTokens() }
 
 // Refresh reads one list of one server, if the server is ready and the list is not fresh, and waits
 // a short time for the result. It does not open a server.

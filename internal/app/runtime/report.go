@@ -3,6 +3,7 @@ package runtime
 import (
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/relay/bridge"
@@ -25,7 +26,7 @@ type Report struct {
 // EndpointReport describes one endpoint.
 type EndpointReport struct {
 	Path          string
-	Server        string         // the only server of the endpoint; "" for the merged endpoint
+	Server        string         // the only server of the endpoint; "" for those of all servers
 	Conversations map[string]int // the number of sessions with clients, by transport
 	Requests      int            // the number of running requests without a session
 }
@@ -43,12 +44,12 @@ func (p *Project) Report() *Report {
 	p.mu.Lock()
 	g, order, masks := p.gateway, p.order, p.cleaners
 	out := &Report{Configured: p.since, Draining: p.draining}
-	mounts := map[string]*mount{"": p.joined}
+	mounts := map[string]*mount{"": p.joined, findName: p.find}
 	maps.Copy(mounts, p.single)
 	p.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(mounts)) {
 		m := mounts[name]
-		e := EndpointReport{Path: m.endpoint.Path(), Server: name}
+		e := EndpointReport{Path: m.endpoint.Path(), Server: strings.TrimPrefix(name, findName)}
 		e.Conversations, e.Requests = m.clients.Conversations()
 		out.Endpoints = append(out.Endpoints, e)
 	}

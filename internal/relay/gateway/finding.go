@@ -11,6 +11,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/base/pattern"
+	"github.com/dragoman-mcp/dragoman/internal/base/tokens"
 	"github.com/dragoman-mcp/dragoman/internal/base/work"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/relay/catalog"
@@ -270,13 +271,30 @@ func (g *Merged) list(f *mcp.ClientInfo, tools *catalog.Toolset) []byte {
 		Annotations: f.Revision.Can(mcp.ToolAnnotations),
 		Tasks:       f.Revision.Can(mcp.ExperimentalTasks) && tools.HaveTasks(),
 	}
-	out := l.Append(nil)
+	return g.appendAlways(l.Append(nil), tools)
+}
+
+// appendAlways appends the tools that clients list in search mode, too.
+func (g *Merged) appendAlways(out []byte, tools *catalog.Toolset) []byte {
 	for _, definition := range tools.Some(maxAlways, g.isAlways) {
 		if name, _ := jsonrpc.ValueOf(definition).Get("name").Text(); !finder.Ours(name) {
 			out = append(append(out, ','), definition...)
 		}
 	}
 	return out
+}
+
+// SearchTokens estimates the tokens of what a client lists that searches and sees everything.
+func (g *Merged) SearchTokens() (n int) {
+	f := &mcp.ClientInfo{Revision: mcp.Latest}
+	tools := g.catalog().View(f, nil).KnownTools()
+	lines := (&found{nil, tools}).Servers()
+	list := g.appendAlways(finder.List{Directory: finder.Directory(lines)}.Append([]byte{'['}), tools)
+	list = append(list, ']')
+	for tool := range jsonrpc.Elements(list, jsonrpc.Whole(list)) {
+		n += tokens.Tool(list, tool)
+	}
+	return n
 }
 
 // isAlways reports whether a tool is listed in search mode, too.
