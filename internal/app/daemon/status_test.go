@@ -100,7 +100,7 @@ func TestStatus(t *testing.T) {
 	if s.Conversations["http"] != 1 || s.Conversations["sse"] != 1 || s.Requests != 1 {
 		t.Errorf("conversations: %v, %d requests", s.Conversations, s.Requests)
 	}
-	if len(s.Endpoints) != 4 || s.Endpoints[0].Path != "/mcp" || s.Endpoints[0].Conversations["http"] != 1 || s.Endpoints[2].Path != "/s/old/mcp" || s.Endpoints[2].Conversations["sse"] != 1 {
+	if len(s.Endpoints) != 5 || s.Endpoints[0].Path != "/mcp" || s.Endpoints[0].Conversations["http"] != 1 || s.Endpoints[3].Path != "/s/old/mcp" || s.Endpoints[3].Conversations["sse"] != 1 {
 		t.Errorf("endpoints: %+v", s.Endpoints)
 	}
 	x := serverIn(t, s, "old")
