@@ -97,7 +97,7 @@ func counts(c *policy.Call) bool {
 	case mcp.MethodUnsubscribe, mcp.MethodCancelTask, mcp.MethodSetLevel, mcp.MethodListen:
 		return false
 	}
-	return c.Server != ""
+	return c.Server != "" || c.Request.Msg.Method == mcp.MethodReadResource // a result that we keep
 }
 
 // Before implements policy.Step.

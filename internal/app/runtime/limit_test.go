@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -431,5 +432,68 @@ func TestLimitsCountOnce(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestLongResults calls a tool with a long result, with a client of every revision, over HTTP and on a pipe, at the
+// endpoint of all servers and at those of one server of each era. The client gets the beginning, and the whole by
+// resources/read at either kind of endpoint. Bob and another key of ann get what they would get for any unknown URI,
+// and so does ann when a rule denies her the tool.
+func TestLongResults(t *testing.T) {
+	h := newLimitedHouse(t, "")
+	set := func(settings string) {
+		h.Apply(event.DefaultProject, snapshotOf(t, "dragoman: {limits: {result: 1KiB}"+settings+"}\n"+h.text))
+	}
+	long := strings.Repeat(`a "line" of ünïcode`+"\n", 500)
+	address := regexp.MustCompile(`dragoman://results/\w+`)
+	for _, revision := range mcp.Revisions() {
+		for _, door := range []struct{ path, prefix, other string }{{"", "old__", "/s/old"}, {"", "new__", "/s/new"}, {"/s/old", "", ""}, {"/s/new", "", "/s/old"}} {
+			for _, who := range []string{"ann/1", ""} {
+				t.Run(fmt.Sprintf("%s at %q %s of %q", revision, door.path, door.prefix, who), func(t *testing.T) {
+					set("")
+					c := h.client(t, who, revision, door.path, fake.ClientOptions{})
+					got := said(t, c, mcp.MethodCallTool, echoing(door.prefix, long))
+					uri := address.FindString(got)
+					if len(got) > 2500 || uri == "" || !strings.Contains(got, `ünïcode\n\n[Dragoman has shortened this result, which has 12502 bytes`) || strings.Contains(got, `"resource_link"`) != revision.Can(mcp.ResourceLinks) {
+						t.Fatalf("%d bytes: %.3000s", len(got), got)
+					}
+					const nobodys = "dragoman://results/AAAAAAAAAAAAAAAAAAAAAAAAAA"
+					read := func(c *fake.Client, uri string) string {
+						return said(t, c, mcp.MethodReadResource, fmt.Sprintf(`"uri":%q`, uri))
+					}
+					for _, c := range []*fake.Client{c, h.client(t, who, revision, door.other, fake.ClientOptions{})} {
+						whole := read(c, uri)
+						n := 0
+						for e := range jsonrpc.ValueOf([]byte(whole)).Get("contents").Elements() {
+							if s, _ := e.Get("text").Text(); s == long {
+								n++
+							}
+						}
+						if n != 1 {
+							t.Errorf("reading it: %.300s", whole)
+						}
+						if bad := c.Violations(); len(bad) > 0 {
+							t.Errorf("the client saw violations: %q", bad)
+						}
+					}
+					same := func(c *fake.Client, what string) {
+						if got, want := read(c, uri), strings.ReplaceAll(read(c, nobodys), nobodys, uri); got != want || !strings.HasPrefix(got, "error") {
+							t.Errorf("%s gets %.300s, and for an unknown one %.300s", what, got, want)
+						}
+					}
+					same(h.client(t, "bob/1", revision, door.path, fake.ClientOptions{}), "bob")
+					same(h.client(t, "ann/2", revision, door.path, fake.ClientOptions{}), "another key")
+					if short := said(t, c, mcp.MethodCallTool, echoing(door.prefix, "short")); strings.Contains(short, "Dragoman") {
+						t.Errorf("a short result: %s", short)
+					}
+					set(`, policy: [{match: "*/echo", do: deny}]`)
+					same(c, "who may not use the tool any more")
+				})
+			}
+		}
+	}
+	h.Apply(event.DefaultProject, snapshotOf(t, h.text))
+	if got := said(t, h.client(t, "ann/1", mcp.Latest, "", fake.ClientOptions{}), mcp.MethodCallTool, echoing("new__", long)); len(got) < len(long) || strings.Contains(got, "Dragoman") {
+		t.Errorf("without a limit: %.300s", got)
 	}
 }

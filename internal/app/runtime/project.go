@@ -51,6 +51,8 @@ type Project struct {
 	signIn    *gateway.SignIn // nil if nobody can sign in
 	newcomers newcomers
 	limits    limiter
+	result    atomic.Int64 // of the current configuration, like maxBody
+	shortener *gateway.Shortener
 	rules     atomic.Pointer[downstream.Rules] // of the current configuration, like maxBody
 	maxBody   atomic.Int64
 	texts     instructions
@@ -108,6 +110,7 @@ func (r *Runtime) newProject(name string, s *config.Snapshot) *Project {
 		Starts: upstream.NewStarts(1), Own: o.Own, Pinned: func() bool { return p.PinMode() != pins.Off },
 	}
 	p.newcomers.log = p.log
+	p.shortener = &gateway.Shortener{Kept: &r.results, Most: func() int { return int(p.result.Load()) }}
 	p.limits.table, p.limits.project, p.limits.caller = &r.traffic, name, p.caller
 	p.questions.Events = p.events
 	if o.Credentials != nil {
@@ -142,6 +145,7 @@ func inFlightOf(s *config.Snapshot) int64 { return InFlight(s.Limits.InFlight, s
 func (p *Project) limit(s *config.Snapshot) {
 	p.newcomers.setRate(s.Limits.InitializePerSecond)
 	p.limits.now.Store(trafficOf(s))
+	p.result.Store(int64(s.Limits.Result))
 	p.maxBody.Store(int64(s.Limits.Body))
 	p.rules.Store(&downstream.Rules{Revisions: s.Revisions.Accept, Strict: s.Revisions.Refuse, ManifestClient: s.Limits.ManifestClient})
 	p.hooks.Starts.SetLimit(startsOf(s))
@@ -393,6 +397,7 @@ func (p *Project) planLocked(s *config.Snapshot, order []*server, enabled []conf
 		h := p.runtime.opts.Gate.Single(p.bridge, x, &p.listens, enabled[i])
 		h.Project, h.Expose, h.Filter, h.SignIn, h.Policy = p.name, exposedOf(enabled[i]), p.filterBy(policy), p.signIn, policy.chain(h.Policy)
 		h.Questions = p.inbox(s)
+		h.Shortener = p.shortener
 		h.Vet, h.Withheld, h.Renames = policy.vet(p.vet(enabled[i])), p.withheld(x.Name()), policy.renames()
 		if x.shelf != nil {
 			h.Kept = x.shelf
@@ -416,7 +421,7 @@ func (p *Project) newMerged(s *config.Snapshot, order []*server, enabled []confi
 	g := &gateway.Merged{
 		Bridge: p.bridge, Policy: policy.chain(gate.Policy), Audit: gate.Audit, Project: p.name, Listens: &p.listens, Names: catalog.Names{Separator: s.Separator}, Identity: p.identity(s),
 		Prefixes: make(map[string]string), Expose: exposedOf(enabled...), Filter: p.filterBy(policy), Vet: policy.vet(p.vet(enabled...)), Renames: policy.renames(), Withholds: p.PinMode() == pins.Hold, Clean: p.Clean, URIs: &p.uris, Before: p.gateway,
-		SignIn: p.signIn, Own: p.prompts.upstream(), Questions: p.inbox(s), Find: p.findBy(s, policy, enabled),
+		SignIn: p.signIn, Own: p.prompts.upstream(), Questions: p.inbox(s), Shortener: p.shortener, Find: p.findBy(s, policy, enabled),
 	}
 	var names []string
 	for i, x := range order {

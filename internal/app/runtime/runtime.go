@@ -99,6 +99,7 @@ type Runtime struct {
 	retired   work.Group // goroutines that close replaced gateways and removed servers
 	own       *Project   // the default project
 	traffic   limits.Table
+	results   gateway.Results
 
 	turn     chan struct{} // holds one value while Apply or Remove runs
 	mu       sync.RWMutex

@@ -299,7 +299,7 @@ func (m *Metrics) called(e event.Event) {
 func (m *Metrics) lose(project, server, what string) {
 	switch what {
 	case mcp.NoteRootsChanged, mcp.NoteMessage, mcp.NoteProgress, mcp.MethodElicit:
-	case "content.audio", "content.resource_link", "structuredContent", "outputSchema",
+	case "limits.result", "limits.result.structuredContent", "content.audio", "content.resource_link", "structuredContent", "outputSchema",
 		"sampling.content", "sampling.audio", "sampling.tool_use", "sampling.tool_result":
 	default:
 		if mcp.LookupMethod(what) == nil {

@@ -44,6 +44,7 @@ const (
 	WhyProfile
 	WhySuperset
 	WhyOwnText
+	WhyShortened
 
 	// These are the reasons for changes to HTTP headers.
 	WhySession
@@ -97,6 +98,7 @@ var reasons = [reasonEnd]string{
 	WhyProfile:       "The dialect of the server differs from MCP here.",
 	WhySuperset:      "The client reads the tools from the result of initialize.",
 	WhyOwnText:       "Dragoman wrote this text itself and quotes parts of the original.",
+	WhyShortened:     "The result is longer than the configuration allows.",
 	WhySession:       "Dragoman has a session of its own with each side that has sessions.",
 	WhyVersion:       "The header names the revision of one connection, and Dragoman speaks the revision of each side.",
 	WhyMirror:        "In modern revisions, headers repeat the method, the name and some arguments of each message.",
@@ -158,6 +160,7 @@ var reasonCodes = [reasonEnd]string{
 	WhyProfile:       "profile",
 	WhySuperset:      "superset",
 	WhyOwnText:       "own_text",
+	WhyShortened:     "shortened",
 	WhySession:       "session",
 	WhyVersion:       "version",
 	WhyMirror:        "mirror",

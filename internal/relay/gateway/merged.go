@@ -77,6 +77,8 @@ type Merged struct {
 	SignIn *SignIn
 	// Find says how clients find tools.
 	Find Find
+	// Shortener shortens the results of tools. Nil leaves them as they are.
+	Shortener *Shortener
 	// Grace is how long a request for a merged list waits for a server. The time starts when the
 	// server's list is first needed. Zero means 1.5 s.
 	Grace time.Duration
@@ -178,7 +180,7 @@ func (g *Merged) Call(ctx context.Context, c *mcp.Call, k mcp.Caller) (*mcp.Repl
 }
 
 func (g *Merged) answer(ctx context.Context, by resolver, c *mcp.Call, k mcp.Caller) (*mcp.Reply, error) {
-	x := runner{bridge: g.Bridge, policy: g.Policy, audit: g.Audit, project: g.Project, listens: g.Listens, notices: &g.notices, signer: g.SignIn, questions: g.Questions}
+	x := runner{bridge: g.Bridge, policy: g.Policy, audit: g.Audit, project: g.Project, listens: g.Listens, notices: &g.notices, signer: g.SignIn, questions: g.Questions, shortener: g.Shortener}
 	return x.answer(ctx, by, c, k)
 }
 
@@ -193,6 +195,9 @@ func (g *Merged) resolveFor(ctx context.Context, c *mcp.Call, always bool) (*rou
 	r.view = g.view(c.Client)
 	if c.Method != nil && c.Method.Task {
 		return r, r.findTask(g.Bridge, g.shown(r.view), r.view.Shows)
+	}
+	if g.Shortener.read(r, g.Project, r.view.Shows) {
+		return r, nil
 	}
 	var err error
 	switch c.Msg.Method {

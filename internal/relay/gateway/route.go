@@ -122,6 +122,7 @@ type runner struct {
 	signer  *SignIn // nil if nobody can sign in
 	// questions has what waits for people, and is nil if nobody answers what clients can't show.
 	questions *questions.Box
+	shortener *Shortener                                // nil leaves results as they are
 	instead   func(context.Context) (*mcp.Reply, error) // answers the request in place of run; may be nil
 }
 
@@ -150,7 +151,7 @@ func (x runner) answer(ctx context.Context, by resolver, c *mcp.Call, k mcp.Call
 		}
 	}
 	x.end(ctx, r, passed, began, reply, err)
-	return reply, err
+	return x.shorten(r, reply), err
 }
 
 // attempt answers a request that was resolved. err is why it could not be.

@@ -46,6 +46,8 @@ type Single struct {
 	Questions *questions.Box
 	// SignIn asks people to sign in to the server. Nil asks nobody.
 	SignIn *SignIn
+	// Shortener shortens the results of tools. Nil leaves them as they are.
+	Shortener *Shortener
 	// Kept keeps what the server said of itself to somebody who had signed in, for the next process. It may be
 	// nil.
 	Kept catalog.Keeper
@@ -81,7 +83,7 @@ func (g *Single) Call(ctx context.Context, c *mcp.Call, k mcp.Caller) (*mcp.Repl
 // Run does the same as Call, but if the policy lets the request pass, do answers it instead of the
 // server. A nil function leaves it to the server.
 func (g *Single) Run(ctx context.Context, c *mcp.Call, k mcp.Caller, do func(context.Context) (*mcp.Reply, error)) (*mcp.Reply, error) {
-	x := runner{bridge: g.Bridge, policy: g.Policy, audit: g.Audit, project: g.Project, listens: g.Listens, notices: &g.notices, signer: g.SignIn, questions: g.Questions, instead: do}
+	x := runner{bridge: g.Bridge, policy: g.Policy, audit: g.Audit, project: g.Project, listens: g.Listens, notices: &g.notices, signer: g.SignIn, questions: g.Questions, shortener: g.Shortener, instead: do}
 	return x.answer(ctx, g, c, k)
 }
 
@@ -92,14 +94,18 @@ func (g *Single) resolve(ctx context.Context, c *mcp.Call) (*route, error) {
 	r.Sole = true
 	r.setServer(g.Upstream)
 	r.show = catalog.Both(g.Expose, filterFor(g.Filter, c.Client))
+	shows := func(kind catalog.Kind, server, name string) bool {
+		return r.show == nil || r.show.Shows(kind, server, name)
+	}
 	if c.Method != nil && c.Method.Task {
 		all := g.all(r.show)
 		if all == nil {
 			r.Server = "" // as for a task of no server
 		}
-		return r, r.findTask(g.Bridge, all, func(kind catalog.Kind, server, name string) bool {
-			return r.show == nil || r.show.Shows(kind, server, name)
-		})
+		return r, r.findTask(g.Bridge, all, shows)
+	}
+	if g.Shortener.read(r, g.Project, shows) {
+		return r, nil
 	}
 	r.vet, r.renames = g.Vet, g.Renames
 	if c.Msg.Method == mcp.MethodCallTool && c.Name == catalog.SignIn && g.SignIn != nil && g.shown(r.show) && g.SignIn.hasHanded(keyOf(r.Server, c.Client)) {

@@ -480,6 +480,11 @@ func (c *compiler) readLimits(o *object, l *Limits) {
 	o.duration("manifestClient", &l.ManifestClient, leastTime, mostTime)
 	o.size("inFlight", &l.InFlight, 1<<20, mostInFlight)
 	o.count("initializePerSecond", &l.InitializePerSecond, 1, 10_000)
+	if n := o.get("result"); n != nil && strings.Trim(n.text, "0kKMGiB ") == "" {
+		c.problem(n, o.at("result"), n.shown()+" would leave nothing of a result", "remove it for whole results, or write at least 1KiB")
+	} else {
+		o.size("result", &l.Result, leastSize, mostSize)
+	}
 	if l.Call > l.CallMax {
 		c.problem(o.n, o.at("call"), fmt.Sprintf("%s is longer than callMax, which is %s", short(l.Call), short(l.CallMax)), "raise "+o.at("callMax")+" or lower "+o.at("call"))
 	}

@@ -190,6 +190,9 @@ func (p *printer) limits(l *Limits) {
 	p.text(2, "manifestClient", short(l.ManifestClient))
 	p.text(2, "inFlight", bytesText(l.InFlight))
 	p.line(2, "initializePerSecond: "+strconv.Itoa(l.InitializePerSecond))
+	if l.Result > 0 {
+		p.text(2, "result", bytesText(l.Result))
+	}
 	p.traffic(l.Traffic)
 }
 

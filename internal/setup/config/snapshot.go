@@ -160,8 +160,8 @@ type Revisions struct {
 	Refuse bool
 }
 
-// Limits are the limits of sizes, times and rates. In a Snapshot, all limits except Starts are positive, and Traffic may
-// be empty.
+// Limits are the limits of sizes, times and rates. In a Snapshot, all limits except Starts and Result are positive, and
+// Traffic may be empty.
 type Limits struct {
 	Body                int           // max bytes of a client's message
 	Message             int           // max bytes of a server's message
@@ -172,6 +172,7 @@ type Limits struct {
 	ManifestClient      time.Duration // see ManifestClient of downstream.Endpoint
 	InitializePerSecond int           // max initialize requests of one client per second
 	InFlight            int           // max bytes of all messages in memory
+	Result              int           // max bytes of a tool's result, beyond which it's shortened; 0 means none
 	// Traffic says how much clients may send; of each scope, the first that is for them counts.
 	Traffic []limits.Limit
 }

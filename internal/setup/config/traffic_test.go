@@ -16,6 +16,7 @@ func TestTraffic(t *testing.T) {
 mcpServers: {git: {command: x}}
 dragoman:
   limits:
+    result: 2KiB
     traffic:
       - {per: key, who: {keys: ["ci-*"], people: [Ada], roles: [operator]}, callsPerSecond: 50, burst: 60, callsInFlight: 8, bytesPerMinute: 1MiB}
       - {per: key, callsPerSecond: 0.5}
@@ -40,7 +41,7 @@ dragoman:
 		t.Fatalf("%s\n%s", listing(problems), s.AppendYAML(nil))
 	}
 	for _, s := range []*Snapshot{s, again} {
-		if d := cmp.Diff(house, s.Limits.Traffic); d != "" || s.HouseTraffic != nil {
+		if d := cmp.Diff(house, s.Limits.Traffic); d != "" || s.HouseTraffic != nil || s.Limits.Result != 2048 {
 			t.Error(d)
 		}
 		for i, want := range [][]limits.Limit{own, house, {}} {
@@ -98,6 +99,14 @@ func TestProblemsOfTraffic(t *testing.T) {
 		s, problems = Parse("f", []byte("dragoman:\n  projects:\n    shop:\n      mcpServers: {git: {command: x}}\n      limits: {traffic: "+traffic+"}\n    mall: {mcpServers: {git: {command: x}}}\n"), nil)
 		if s == nil || s.Projects[0].Config != nil || s.Projects[1].Config == nil {
 			t.Errorf("in a project: %s: %s", traffic, listing(problems))
+		}
+	}
+	for result, want := range map[string]string{
+		`0`:    `dragoman.limits.result: "0" would leave nothing of a result; remove it for whole results, or write at least 1KiB`,
+		`0MiB`: `"0MiB" would leave nothing of a result`, `1`: "must be between 1KiB and 1GiB", `-1KiB`: "is not a size", `9GiB`: "must be between 1KiB and 1GiB", `off`: "is not a size",
+	} {
+		if s, problems := Parse("f", []byte("dragoman:\n  limits: {result: "+result+"}\n"), nil); s != nil || len(problems) != 1 || !strings.Contains(listing(problems), want) {
+			t.Errorf("%s: %s", result, listing(problems))
 		}
 	}
 	for traffic, want := range map[string]string{
