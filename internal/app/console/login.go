@@ -67,7 +67,7 @@ func loginFailed(w http.ResponseWriter, r *http.Request, log *slog.Logger, host 
 	case errors.Is(err, issuers.ErrClock):
 		p.Text = "The clock of " + host + " and that of Dragoman differ too much. Ask whoever runs Dragoman to set its clock."
 	default:
-		p.Text = host + " can't sign you in now. Try again later; the log of Dragoman says what is wrong."
+		p.Text = host + " can't sign you in now: it " + issuers.Step(err) + ". Try again later; the log of Dragoman says what is wrong."
 	}
 	if status == http.StatusBadGateway {
 		log.Warn("nobody can sign in at the identity provider", "provider", host, "cause", err.Error())

@@ -303,7 +303,7 @@ func TestNoLogin(t *testing.T) {
 	r = signedInAt(t, p)
 	p.Close()
 	v := newVisitor(r)
-	if a := v.ask("POST", "/login", "same-origin"); a.status != 502 || !strings.Contains(a.body, "sign you in now") || !strings.Contains(r.log.String(), "code=login_failed") {
+	if a := v.ask("POST", "/login", "same-origin"); a.status != 502 || !strings.Contains(a.body, "sign you in now: it doesn&#39;t answer with its metadata") || !strings.Contains(r.log.String(), "code=login_failed") {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 }

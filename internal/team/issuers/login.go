@@ -79,7 +79,23 @@ var (
 	ErrDeclined = errors.New("the provider did not sign the person in")
 	ErrProvider = errors.New("the provider's answer cannot be used")
 	ErrClock    = errors.New("the provider's clock and that of this machine differ too much")
+
+	errUnreached = errors.New("the provider's metadata cannot be read now")
+	errNoToken   = errors.New("the provider's token endpoint has not answered with a token")
 )
+
+// Step says what a provider has failed to do, if an error is about one, as a clause behind its name.
+func Step(err error) string {
+	switch {
+	case errors.Is(err, errUnreached):
+		return "doesn't answer with its metadata"
+	case errors.Is(err, errNoToken):
+		return "doesn't answer with a token"
+	case errors.Is(err, errNoKeys):
+		return "doesn't answer with its keys"
+	}
+	return "has sent an answer that can't be used"
+}
 
 // Begin begins a sign-in, after which the provider sends the browser to redirect. page is where the browser goes.
 func (l *Login) Begin(ctx context.Context, redirect string) (page string, f Flow, err error) {
@@ -117,7 +133,7 @@ func (l *Login) Finish(ctx context.Context, f Flow, redirect string, q url.Value
 	}
 	d, err := l.reach.o.Reach(ctx, l.p.Issuer)
 	if err != nil {
-		return Person{}, errors.Join(errNoKeys, err)
+		return Person{}, errors.Join(errUnreached, err)
 	}
 	code, err := oauth.ReadCallback(q, oauth.Expected{State: f.State, Issuer: is.Issuer, SaysIss: is.SaysIss})
 	var refused *oauth.Error
@@ -135,7 +151,7 @@ func (l *Login) Finish(ctx context.Context, f Flow, redirect string, q url.Value
 	case oauth.Refused(err, "invalid_grant"): // the code was used already, or is too old
 		return Person{}, errors.Join(ErrNotBegun, err)
 	case err != nil:
-		return Person{}, errors.Join(ErrProvider, err)
+		return Person{}, errors.Join(ErrProvider, errNoToken, err)
 	}
 	return l.read(ctx, is, t.ID.Reveal(), f.Nonce)
 }
@@ -193,11 +209,11 @@ func (l *Login) provider(ctx context.Context) (*oauth.Issuer, error) {
 func (l *Login) metadata(ctx context.Context) (*oauth.Issuer, error) {
 	d, err := l.reach.o.Reach(ctx, l.p.Issuer)
 	if err != nil {
-		return nil, errors.Join(errNoKeys, err)
+		return nil, errors.Join(errUnreached, err)
 	}
 	is, err := l.reach.o.Find(ctx, d, l.p.Issuer)
 	if err != nil {
-		return nil, errors.Join(errNoKeys, err)
+		return nil, errors.Join(errUnreached, err)
 	}
 	if len(is.Challenges) == 0 {
 		// Entra and others know PKCE, but don't say so. The nonce protects the code there, too, and somebody has

@@ -3,6 +3,7 @@ package issuers
 import (
 	"context"
 	"errors"
+	"net/http"
 	"net/url"
 	"sync"
 	"sync/atomic"
@@ -89,6 +90,47 @@ func TestIDTokens(t *testing.T) {
 		}
 	}
 }
+
+// TestLoginSteps lets a provider fail at each step, and checks that people hear at which one.
+func TestLoginSteps(t *testing.T) {
+	for step, want := range map[string]string{
+		"metadata": "doesn't answer with its metadata", "token": "doesn't answer with a token", "keys": "doesn't answer with its keys",
+		"nonce": "has sent an answer that can't be used",
+	} {
+		p := newIDP()
+		now := time.Now().Unix()
+		c := object{"iss": issuerURL, "aud": "dragoman", "sub": "ada", "exp": now + 300, "iat": now, "nonce": "another"}
+		p.idToken = signed("p256", "ES256", c, object{"typ": "JWT"})
+		l := NewLogin(Provider{Issuer: issuerURL, Client: Client{"dragoman", secret.New("x")}}, Options{
+			Reach: func(context.Context, string) (oauth.Doer, error) {
+				return doer(func(ctx context.Context, r *http.Request) (*oauth.Answer, error) {
+					if step == "token" && r.Method == http.MethodPost || step == "keys" && r.Method == http.MethodGet {
+						return nil, errors.New("down")
+					}
+					return p.Do(ctx, r)
+				}), nil
+			},
+			Find: func(context.Context, oauth.Doer, string) (*oauth.Issuer, error) {
+				if step == "metadata" {
+					return nil, errors.New("down")
+				}
+				return &p.metadata, nil
+			},
+		})
+		_, flow, err := l.Begin(t.Context(), "https://mcp.example.com/login/callback")
+		if err == nil {
+			_, err = l.Finish(t.Context(), flow, "https://mcp.example.com/login/callback", url.Values{"code": {"x"}, "state": {flow.State}})
+		}
+		if l.Close(); err == nil || Step(err) != want {
+			t.Errorf("%s: %v, %q", step, err, Step(err))
+		}
+	}
+}
+
+// doer is an oauth.Doer.
+type doer func(context.Context, *http.Request) (*oauth.Answer, error)
+
+func (d doer) Do(ctx context.Context, r *http.Request) (*oauth.Answer, error) { return d(ctx, r) }
 
 // TestManyLogins begins many sign-ins at a provider that takes its time and then fails, and at one that answers: nobody
 // waits for more than one attempt, and what is known isn't asked again. Strangers can begin as many as they like.
