@@ -242,6 +242,27 @@ func (h *pinnedHouse) use(t *testing.T, c *fake.Client, prefix string, held bool
 	}
 }
 
+// search uses the tool that changes in search mode: it's called, described and searched for.
+func (h *pinnedHouse) search(t *testing.T, c *fake.Client, server string, held bool) {
+	t.Helper()
+	name, before := server+"__echo", h.sent(mcp.MethodCallTool)
+	got := said(t, c, mcp.MethodCallTool, `"name":"call_tool","arguments":{"name":"`+name+`","arguments":{"text":"x"}}`)
+	if refused := strings.Contains(got, "the tool "+name+" is held: its definition has changed"); refused != held || !held && strings.Contains(got, "error") {
+		t.Errorf("held %t: call_tool: %s", held, got)
+	}
+	if at := h.gate.lastOf(mcp.MethodCallTool); held && at != server+" echo" {
+		t.Errorf("call_tool: the auditor hears of %q", at)
+	}
+	if n := h.sent(mcp.MethodCallTool) - before; held && n != 0 {
+		t.Errorf("call_tool: a server got %d requests", n)
+	}
+	for _, arguments := range []string{`"name":"describe_tools","arguments":{"names":["` + name + `"]}`, `"name":"search_tools","arguments":{"query":"echo its argument text"}`} {
+		if got := said(t, c, mcp.MethodCallTool, arguments); strings.Contains(got, name) == held && !strings.Contains(arguments, `"names"`) || strings.Contains(got, "eturns its argument") == held && strings.Contains(arguments, `"names"`) {
+			t.Errorf("held %t: %s: %s", held, arguments, got)
+		}
+	}
+}
+
 func (h *pinnedHouse) decide(t *testing.T, server string, state pins.State) {
 	t.Helper()
 	changes, err := h.Default().PinChanges(t.Context())
@@ -269,8 +290,8 @@ func (h *pinnedHouse) decide(t *testing.T, server string, state pins.State) {
 const holdPins = "dragoman: {pins: hold}\n"
 
 // TestTA44 is that test of issue 24: a tool, a prompt and a template of one server change while clients use it. They
-// are refused by name at both kinds of endpoints, as a task, by completion, to a client with other capabilities, and
-// after a restart before anybody has read a list; the server hears nothing. Approved, they're back, and running
+// are refused by name at both kinds of endpoints, as a task, by completion, through search mode, to a client with other
+// capabilities, and after a restart before anybody has read a list; the server hears nothing. Approved, they're back, and running
 // sessions hear of it. A second client, of a server that doesn't change, notices nothing of all this.
 func TestTA44(t *testing.T) {
 	for _, revision := range mcp.Revisions() {
@@ -291,16 +312,22 @@ func TestTA44(t *testing.T) {
 					h.lists(t, c, prefix, true)
 					h.use(t, c, prefix, false)
 				}
+				finds := h.client(t, revision, "/find", fake.ClientOptions{})
+				h.search(t, finds, server, false)
 				h.keeper.has(t, server)
 				h.change(server, true)
+				h.search(t, finds, server, true)
 				for path, prefix := range doors {
 					h.use(t, clients[path], prefix, true)
 					h.lists(t, clients[path], prefix, false)
 					h.use(t, clients[path], prefix, true)
 					h.use(t, h.client(t, revision, path, fake.ClientOptions{Without: []string{"elicitation", "sampling"}}), prefix, true)
 				}
+				h.search(t, finds, server, true)
 				h.use(t, second, "", false)
 				h.restart(t)
+				finds = h.client(t, revision, "/find", fake.ClientOptions{})
+				h.search(t, finds, server, true)
 				for path, prefix := range doors {
 					h.use(t, h.client(t, revision, path, fake.ClientOptions{}), prefix, true)
 					c := h.client(t, revision, path, fake.ClientOptions{})
@@ -324,6 +351,7 @@ func TestTA44(t *testing.T) {
 					h.lists(t, clients[path], prefix, true)
 					h.use(t, clients[path], prefix, false)
 				}
+				h.search(t, finds, server, false)
 				h.change(server, false) // the old definition is one of those that are approved
 				h.use(t, clients["/s/"+server], "", false)
 				h.use(t, second, "", false)

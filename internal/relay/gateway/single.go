@@ -227,7 +227,11 @@ func named(r *route) (x namedItem, err error) {
 	c := r.Call
 	switch c.Msg.Method {
 	case mcp.MethodCallTool:
-		return namedItem{catalog.KindTool, r.Name, c.Name}, nil
+		asked := c.Name
+		if r.Via != "" { // the tool that it was to call
+			asked, _ = jsonrpc.Text(c.Msg.Raw, jsonrpc.Find(c.Msg.Raw, c.Msg.Param("arguments"), "name"))
+		}
+		return namedItem{catalog.KindTool, r.Name, asked}, nil
 	case mcp.MethodGetPrompt:
 		return namedItem{catalog.KindPrompt, r.Name, c.Name}, nil
 	case mcp.MethodReadResource, mcp.MethodSubscribe:
