@@ -55,6 +55,10 @@ func TestSetRules(t *testing.T) {
 			t.Errorf("%s: the text is\n%s", c.name, text("shop"))
 		}
 	}
+	r.put("only", "policy:\n- {match: git/push, do: deny}\n")
+	if a := r.do(http.MethodPut, "/api/v1/rules?project=only", "", "Content-Type", yamlType, "If-Match", "*"); a.status != 200 || text("only") != "" {
+		t.Errorf("%d %s: %q", a.status, a.body, text("only"))
+	}
 	if text("mall") != rest {
 		t.Error("another project has changed")
 	}

@@ -60,7 +60,7 @@ func placeOf(b []byte, path []string) (p place, found bool, err error) {
 // the line after it.
 func (p *place) text() (value []byte, to int) {
 	to = p.line + 1
-	for i, end := to, blockEnd(p.lines, to, len(p.lines), p.column); i < end; i++ {
+	for i, end := to, memberEnd(p.lines, to, len(p.lines), p.column); i < end; i++ {
 		l := bytes.TrimLeft(p.lines[i], " ")
 		if len(bytes.TrimSpace(l)) > 0 && (l[0] != '#' || len(p.lines[i])-len(l) > p.column) {
 			to = i + 1

@@ -63,6 +63,9 @@ func SetEntryText(name string, b []byte, path []string, text string) (out []byte
 	deep := p.column + 2
 	if first = strings.TrimSpace(first); first == "" || first[0] == '#' {
 		deep = max(p.column+1, leastIndent(rest))
+		if isList(text) && isList(rest) { // it may stand as far left as its key
+			deep = max(p.column, leastIndent(rest))
+		}
 	} else {
 		first = ""
 	}
@@ -97,6 +100,16 @@ func SetEntryText(name string, b []byte, path []string, text string) (out []byte
 		return nil, fmt.Errorf("%s %w", quoted(path), errNotBlock)
 	}
 	return out, nil
+}
+
+// isList reports whether a text in YAML begins with an item of a list, after comments.
+func isList(text string) bool {
+	for l := range strings.Lines(text) {
+		if l = strings.TrimSpace(l); l != "" && l[0] != '#' {
+			return l[0] == '-'
+		}
+	}
+	return false
 }
 
 // dedent removes the spaces that all lines begin with.

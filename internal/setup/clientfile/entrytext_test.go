@@ -35,6 +35,35 @@ func TestEntry(t *testing.T) {
 	}
 }
 
+// TestListText replaces a list at the top of a file, in each way in which people write lists.
+func TestListText(t *testing.T) {
+	for _, c := range []struct{ name, file, list, to, want string }{
+		{"as far left as the key", "a: x\nlist:\n# one\n- k: 1\n\n# two\n-\n  k: 2\n# b\nb: [y]\n", "# one\n- k: 1\n\n# two\n-\n  k: 2\n", "# new\n- k: 3\n  l: 4\n", "a: x\nlist:\n# new\n- k: 3\n  l: 4\n# b\nb: [y]\n"},
+		{"indented", "list: # mine\n   - k: 1\n   - k: 2\nb:\n- y\n", "- k: 1\n- k: 2\n", "- k: 3", "list: # mine\n   - k: 3\nb:\n- y\n"},
+		{"in brackets", "list: [1, 2] # mine\nb: y\n", "[1, 2] # mine\n", "- 3", "list:\n  - 3\nb: y\n"},
+		{"to brackets", "list:\n- 1\nb: y\n", "- 1\n", "[3,\n 4]", "list: [3,\n  4]\nb: y\n"},
+		{"none", "a: x\n", "", "# new\n- 3\n", "a: x\nlist:\n  # new\n  - 3\n"},
+		{"gone", "list:\n- 1\n- 2\nb: y\n", "- 1\n- 2\n", "", "b: y\n"},
+		{"all that there is, gone", "list:\n- 1\n", "- 1\n", "", ""},
+		{"out of the list", "list:\n- 1\n", "- 1\n", "- 2\nb: y", "!"},
+		{"an anchor", "list: &x\n- 1\n", "!", "- 2", "list:\n  - 2\n"},
+		{"JSON", `{"list": [1], "b": "y"}`, "[1]", "[\n  2\n]", "{\"list\": [\n  2\n], \"b\": \"y\"}"},
+		{"JSON, two lists", `{"list": [1]}`, "[1]", `[2], "b": [3]`, "!"},
+	} {
+		list, err := EntryText("d.yaml", []byte(c.file), []string{"list"})
+		if err != nil {
+			list = "!"
+		}
+		got, err := SetEntryText("d.yaml", []byte(c.file), []string{"list"}, c.to)
+		if err != nil {
+			got = []byte("!")
+		}
+		if list != c.list || string(got) != c.want {
+			t.Errorf("%s: %q becomes %q (%v)", c.name, list, got, err)
+		}
+	}
+}
+
 // FuzzOwnEdits checks that edits of one server leave everything else of the file as it is.
 func FuzzOwnEdits(f *testing.F) {
 	f.Add([]byte(ownYAML), "files", "rm")

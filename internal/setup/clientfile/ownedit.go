@@ -236,7 +236,7 @@ func (y *yamlBlock) remove(line, parent int, only bool) []byte {
 	for from > y.from && strings.HasPrefix(string(y.lines[from-1]), comment) {
 		from--
 	}
-	for i, end := to, blockEnd(y.lines, to, y.to, y.column); i < end; i++ {
+	for i, end := to, memberEnd(y.lines, to, y.to, y.column); i < end; i++ {
 		l := bytes.TrimLeft(y.lines[i], " ")
 		if len(bytes.TrimSpace(l)) > 0 && (l[0] != '#' || len(y.lines[i])-len(l) > y.column) {
 			to = i + 1

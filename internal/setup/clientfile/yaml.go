@@ -99,7 +99,7 @@ func AddSetting(name string, b []byte, path []string, key, value string) ([]byte
 // pruned returns v without the mapping at path if this mapping is empty. Otherwise it returns v
 // itself.
 func pruned(v *Value, path []string) *Value {
-	if m := v.Get(path...); m != nil && m.Kind == Map && len(m.Members) == 0 {
+	if m := v.Get(path...); len(path) > 0 && m != nil && m.Kind == Map && len(m.Members) == 0 {
 		return without(v, path)
 	}
 	return v
@@ -331,6 +331,19 @@ func blockEnd(lines [][]byte, from, to, column int) int {
 		}
 	}
 	return to
+}
+
+// memberEnd does the same for the value of a member whose key is in this column. The items of a list may stand as far
+// left as the key.
+func memberEnd(lines [][]byte, from, to, column int) int {
+	end := blockEnd(lines, from, to, column)
+	for item := strings.Repeat(" ", column) + "-"; end < to; end = blockEnd(lines, end+1, to, column) {
+		rest, ok := strings.CutPrefix(string(lines[end]), item)
+		if !ok || strings.TrimSpace(rest) != "" && rest[0] != ' ' {
+			break
+		}
+	}
+	return end
 }
 
 // insert inserts text after the last line of the block. Comments at the end of the block that are not
