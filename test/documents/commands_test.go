@@ -69,6 +69,9 @@ var notRun = map[string]string{
 	"dragoman rules edit ":            "there is no such project here",
 	"dragoman tools approve ":         "no definition has changed here",
 	"dragoman tools reject ":          "no definition has changed here",
+	"dragoman questions show ":        "no question waits here",
+	"dragoman questions answer ":      "no question waits here",
+	"dragoman questions decline ":     "no question waits here",
 	"claude ":                         "needs Claude Code",
 }
 

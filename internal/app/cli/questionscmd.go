@@ -71,8 +71,8 @@ func newQuestionsListCommand(w *world) *cobra.Command {
 		Long:  "List the questions that wait for a person, the oldest first.\n\n" + whoAnswers,
 		Example: `  dragoman questions list
 
-  # Of another project, as JSON.
-  dragoman questions list --project shop --json`,
+  # For a script.
+  dragoman questions list --json`,
 		Args:              noArguments,
 		RunE:              c.list,
 		ValidArgsFunction: cobra.NoFileCompletions,
