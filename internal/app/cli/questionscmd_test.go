@@ -105,6 +105,9 @@ func TestQuestionsCommand(t *testing.T) {
 		}) {
 			t.Fatal("no question waits")
 		}
+		if _, out, said := u.run("status"); !strings.Contains(out+said, "questions for a person: 1") {
+			t.Errorf("status: %s%s", out, said)
+		}
 		for _, d := range x.do {
 			give(d.typed, d.stdin, d.line)
 		}

@@ -221,14 +221,18 @@ func projectsLine(r *admin.Report) string {
 	return ""
 }
 
-// clientsText returns the numbers of client sessions, requests without a session, and parked calls
-// as text.
+// clientsText returns the numbers of client sessions, requests without a session, parked calls, and
+// questions that wait for a person as text.
 func clientsText(r *admin.Report) string {
 	n := 0
 	for _, c := range r.Conversations {
 		n += c
 	}
-	return fmt.Sprintf("sessions of clients: %d, requests without a session: %d, parked calls: %d", n, r.Requests, len(r.Parked))
+	text := fmt.Sprintf("sessions of clients: %d, requests without a session: %d, parked calls: %d", n, r.Requests, len(r.Parked))
+	if r.Questions > 0 {
+		text += fmt.Sprintf(", questions for a person: %d", r.Questions)
+	}
+	return text
 }
 
 // paragraph returns text as lines: broken to the width of the terminal if there is one.

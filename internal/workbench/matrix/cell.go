@@ -60,6 +60,10 @@ type Cell struct {
 	Reason string
 	// DirectReason is the reason for the outcome without Dragoman.
 	DirectReason string
+	// Console is the outcome through a serve that lets questions wait for a person. It's measured where that may help
+	// (see consoleHelps), and otherwise the same as Outcome. ConsoleReason is as Reason.
+	Console       Outcome
+	ConsoleReason string
 }
 
 // Filter selects the pairs and features to measure. The zero Filter selects everything.

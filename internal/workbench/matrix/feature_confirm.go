@@ -19,43 +19,21 @@ import (
 func playConfirm(ctx context.Context, o *Options, p Pair) error {
 	s := &stage{program: o.Program}
 	defer s.strike()
-	at, err := s.server(p) // first, for reported
-	if err != nil {
-		return err
-	}
-	home, err := s.furnish(o, p)
-	if err != nil {
-		return err
-	}
-	file := filepath.Join(home, "matrix.json")
-	if err := os.WriteFile(file, confirmConfig(at), 0o600); err != nil {
-		return err
-	}
-	run := append(s.program[:len(s.program):len(s.program)], "serve", "-c", file, "--no-console", "--listen", "127.0.0.1:0")
-	if p.ClientTransport == Stdio {
-		run = append(run, "--stdio")
-	}
-	if err := s.start(ctx, run, p.ClientTransport); err != nil {
-		return err
-	}
 	var agree atomic.Bool
-	c, err := fake.OpenClient(ctx, "strict-"+p.Client.String(), s.where, fake.ClientOptions{
-		Stderr: &s.output, Capture: s.capture, Answer: func(_ context.Context, a fake.Ask) ([]byte, *jsonrpc.Error) {
-			if agree.Load() {
-				return fake.Obliging(a)
-			}
-			return []byte(`{"action":"decline"}`), nil
-		},
-	})
+	t, _, err := s.serve(ctx, o, p, func(map[string]any) {}, fake.ClientOptions{Answer: func(_ context.Context, a fake.Ask) ([]byte, *jsonrpc.Error) {
+		if agree.Load() {
+			return fake.Obliging(a)
+		}
+		return []byte(`{"action":"decline"}`), nil
+	}})
 	if err != nil {
-		return fmt.Errorf("no conversation: %w", err)
+		return err
 	}
-	t := &talk{Pair: p, c: c}
 	err = t.confirm(ctx, &agree)
 	for _, bad := range t.misdeeds(ctx) {
 		err = errors.Join(err, errors.New(bad))
 	}
-	err = errors.Join(err, c.Close())
+	err = errors.Join(err, t.c.Close())
 	for _, v := range s.reported() {
 		if !t.provoked(v) {
 			err = errors.Join(err, errors.New("a process of the server saw a violation: "+v))
@@ -64,20 +42,49 @@ func playConfirm(ctx context.Context, o *Options, p Pair) error {
 	return err
 }
 
+// serve starts the server of a pair, and a serve in front of it whose rules want the tool count confirmed. more
+// changes its settings. It returns the conversation of the pair's client with it, and the file of its configuration.
+func (s *stage) serve(ctx context.Context, o *Options, p Pair, more func(settings map[string]any), with fake.ClientOptions) (t *talk, file string, err error) {
+	at, err := s.server(p) // first, for reported
+	if err != nil {
+		return nil, "", err
+	}
+	home, err := s.furnish(o, p)
+	if err != nil {
+		return nil, "", err
+	}
+	file = filepath.Join(home, "matrix.json")
+	if err := os.WriteFile(file, confirmConfig(at, more), 0o600); err != nil {
+		return nil, "", err
+	}
+	run := append(s.program[:len(s.program):len(s.program)], "serve", "-c", file, "--no-console", "--listen", "127.0.0.1:0")
+	if p.ClientTransport == Stdio {
+		run = append(run, "--stdio")
+	}
+	if err := s.start(ctx, run, p.ClientTransport); err != nil {
+		return nil, "", err
+	}
+	with.Stderr, with.Capture = &s.output, s.capture
+	c, err := fake.OpenClient(ctx, "strict-"+p.Client.String(), s.where, with)
+	if err != nil {
+		return nil, "", fmt.Errorf("no conversation: %w", err)
+	}
+	return &talk{Pair: p, c: c}, file, nil
+}
+
 // confirmConfig returns the configuration of a serve with a server, whose tool count needs confirmation.
-func confirmConfig(at fake.Where) []byte {
+func confirmConfig(at fake.Where, more func(settings map[string]any)) []byte {
 	type object = map[string]any
 	server := object{"url": at.URL}
 	if at.Command != nil {
 		server = object{"command": at.Command[0], "args": at.Command[1:]}
 	}
-	file, _ := json.Marshal(object{ // never fails
-		"mcpServers": object{"fake": server},
-		"dragoman": object{
-			"servers": object{"fake": object{"prefix": "none"}},
-			"policy":  []object{{"match": "fake/count", "do": "confirm"}},
-		},
-	})
+	settings := object{
+		"servers": object{"fake": object{"prefix": "none"}},
+		"policy":  []object{{"match": "fake/count", "do": "confirm"}},
+	}
+	more(settings)
+	file, _ := json.Marshal(object{"mcpServers": object{"fake": server}, "dragoman": settings}) // never fails
 	return file
 }
 

@@ -52,6 +52,9 @@ func TestCorners(t *testing.T) {
 		if c.Client == c.Server && c.Direct == Fails {
 			t.Errorf("%s, %s, directly: %s", c.Pair, c.Feature, c.DirectReason)
 		}
+		if c.Console != c.Outcome && (c.Console != Works || !consoleHelps(c.Feature, c.Pair)) || consoleHelps(c.Feature, c.Pair) && c.Console != Works {
+			t.Errorf("%s, %s: with the console: %s: %s", c.Pair, c.Feature, c.Console, c.ConsoleReason)
+		}
 		if directly := c.ClientTransport == c.ServerTransport && (c.Feature != "sign-in" && c.Feature != "confirm" || c.Outcome == Absent); directly == (c.Direct == None) {
 			t.Errorf("%s, %s: directly %s", c.Pair, c.Feature, c.Direct)
 		}
@@ -122,7 +125,7 @@ func TestPairs(t *testing.T) {
 
 func TestReport(t *testing.T) {
 	cell := func(client, server mcp.Revision, feature string, o Outcome, reason string) Cell {
-		return Cell{Pair: Pair{client, server, Stdio, Stdio}, Feature: feature, Outcome: o, Direct: Works, Reason: reason}
+		return Cell{Pair: Pair{client, server, Stdio, Stdio}, Feature: feature, Outcome: o, Console: o, Direct: Works, Reason: reason}
 	}
 	r := &Report{Cells: []Cell{
 		cell(mcp.R20241105, mcp.R20241105, "tools", Works, ""),
@@ -135,7 +138,7 @@ func TestReport(t *testing.T) {
 		want  []string
 	}{
 		"json": {func(b *strings.Builder) error { return r.JSON(b) }, []string{
-			`{"client":"2024-11-05","server":"2026-07-28","clientTransport":"stdio","serverTransport":"stdio","feature":"tools","outcome":"fails","direct":"works","reason":"the \"server\" is gone"}`,
+			`{"client":"2024-11-05","server":"2026-07-28","clientTransport":"stdio","serverTransport":"stdio","feature":"tools","outcome":"fails","console":"fails","direct":"works","reason":"the \"server\" is gone"}`,
 		}},
 		"markdown": {func(b *strings.Builder) error { return r.Markdown(b) }, []string{
 			"2 of 4 cells work, 1 are documented losses and 1 fail", "| 2024-11-05 | all but F | 1 of 2, fails: **tools** |", "| elicitation-form | It has none. | 1 |", `the "server" is gone`,

@@ -19,11 +19,14 @@ type Report struct {
 	pairs []Pair // all selected pairs; nil means the pairs of the cells
 }
 
-// Failed returns the cells that fail through Dragoman.
+// Failed returns the cells that fail through Dragoman. Reason also says what fails with the console.
 func (r *Report) Failed() []Cell {
 	var out []Cell
 	for _, c := range r.Cells {
-		if c.Outcome == Fails {
+		if c.Outcome != Fails && c.Console == Fails {
+			c.Reason = "with the console: " + c.ConsoleReason
+		}
+		if c.Outcome == Fails || c.Console == Fails {
 			out = append(out, c)
 		}
 	}
@@ -39,6 +42,7 @@ func (r *Report) JSON(w io.Writer) error {
 		ServerTransport Transport `json:"serverTransport"`
 		Feature         string    `json:"feature"`
 		Outcome         Outcome   `json:"outcome"`
+		Console         Outcome   `json:"console"`
 		Direct          Outcome   `json:"direct"`
 		Reason          string    `json:"reason"`
 		DirectReason    string    `json:"directReason,omitempty"`
@@ -59,7 +63,7 @@ func (r *Report) JSON(w io.Writer) error {
 		e.SetEscapeHTML(false)
 		err := e.Encode(cell{
 			c.Client.String(), c.Server.String(), c.ClientTransport, c.ServerTransport,
-			c.Feature, c.Outcome, direct, c.Reason, why,
+			c.Feature, c.Outcome, c.Console, direct, c.Reason, why,
 		})
 		if err != nil {
 			return err
@@ -128,22 +132,23 @@ func grid(b *strings.Builder, clients, servers []mcp.Revision, cell func(square)
 	}
 }
 
-// inSquare returns the sums of each feature in a square. If direct is true, it counts the outcomes
-// without Dragoman.
-func (r *Report) inSquare(q square, direct bool) map[string]*sums {
+// These functions choose an outcome of a cell.
+func throughIt(c *Cell) Outcome   { return c.Outcome }
+func withConsole(c *Cell) Outcome { return c.Console }
+func withoutIt(c *Cell) Outcome   { return c.Direct }
+
+// inSquare returns the sums of each feature in a square, for the outcomes that of chooses.
+func (r *Report) inSquare(q square, of func(*Cell) Outcome) map[string]*sums {
 	out := map[string]*sums{}
-	for _, c := range r.Cells {
+	for i := range r.Cells {
+		c := &r.Cells[i]
 		if c.Client != q.client || c.Server != q.server {
 			continue
 		}
 		if out[c.Feature] == nil {
 			out[c.Feature] = &sums{}
 		}
-		o := c.Outcome
-		if direct {
-			o = c.Direct
-		}
-		out[c.Feature].add(o)
+		out[c.Feature].add(of(c))
 	}
 	return out
 }
@@ -154,38 +159,43 @@ func (r *Report) inSquare(q square, direct bool) map[string]*sums {
 func (r *Report) Markdown(w io.Writer) error {
 	clients, servers, names := r.axes()
 	var b strings.Builder
-	var all, direct sums
+	var all, console, direct sums
 	for _, c := range r.Cells {
 		all.add(c.Outcome)
+		console.add(c.Console)
 		direct.add(c.Direct)
 	}
 	fmt.Fprintf(&b, "Through Dragoman, %d of %d cells work, %d are documented losses and %d fail. In %d more, neither end has the feature. ", all.works, all.total(), all.loss, all.fails, all.absent)
+	fmt.Fprintf(&b, "With the console, %d of %d work. ", console.works, console.total())
 	fmt.Fprintf(&b, "If the client and the server of a cell use the same transport, the cell is also tested without Dragoman: %d of these %d cells work.\n", direct.works, direct.total())
 
-	square := func(direct bool) func(square) string {
-		return func(q square) string { return summary(r.inSquare(q, direct), names) }
+	square := func(of func(*Cell) Outcome) func(square) string {
+		return func(q square) string { return summary(r.inSquare(q, of), names) }
 	}
 	b.WriteString("\n### Through Dragoman\n\n")
-	grid(&b, clients, servers, square(false))
+	grid(&b, clients, servers, square(throughIt))
+	b.WriteString("\n### With the console\n\n")
+	grid(&b, clients, servers, square(withConsole))
 	b.WriteString("\n### Without Dragoman\n\n")
-	grid(&b, clients, servers, square(true))
+	grid(&b, clients, servers, square(withoutIt))
 	b.WriteByte('\n')
 	legend(&b, names)
 
 	b.WriteString("\n### Feature by feature\n\n")
-	b.WriteString("| feature | test | works | lost | fails | neither has it | without Dragoman |\n|---|---|---|---|---|---|---|\n")
+	b.WriteString("| feature | test | works | lost | fails | neither has it | with the console | without Dragoman |\n|---|---|---|---|---|---|---|---|\n")
 	for _, f := range features() {
 		if !slices.Contains(names, f.name) {
 			continue
 		}
-		var through, bare sums
+		var through, helped, bare sums
 		for _, c := range r.Cells {
 			if c.Feature == f.name {
 				through.add(c.Outcome)
+				helped.add(c.Console)
 				bare.add(c.Direct)
 			}
 		}
-		fmt.Fprintf(&b, "| %s | %s | %d | %d | %d | %d | %d of %d |\n", f.name, f.about, through.works, through.loss, through.fails, through.absent, bare.works, bare.total())
+		fmt.Fprintf(&b, "| %s | %s | %d | %d | %d | %d | %d of %d | %d of %d |\n", f.name, f.about, through.works, through.loss, through.fails, through.absent, helped.works, helped.total(), bare.works, bare.total())
 	}
 	r.losses(&b)
 	r.failures(&b)

@@ -64,20 +64,27 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	for range o.Parallel {
 		workers.Go(func() {
 			for j := range queue {
-				j.verdicts = play(ctx, &o, pairs[j.pair], j.direct)
+				if j.console {
+					j.verdicts = playConsole(ctx, &o, pairs[j.pair])
+				} else {
+					j.verdicts = play(ctx, &o, pairs[j.pair], j.direct)
+				}
 				over <- j
 			}
 		})
 	}
-	through, direct := make([]map[string]verdict, len(pairs)), make([]map[string]verdict, len(pairs))
+	through, direct, console := make([]map[string]verdict, len(pairs)), make([]map[string]verdict, len(pairs)), make([]map[string]verdict, len(pairs))
 	for done := range jobs {
 		p := <-over
 		if ctx.Err() != nil {
 			continue // ignore the result, because the conversation may have been cut off
 		}
-		if p.direct {
+		switch {
+		case p.direct:
 			direct[p.pair] = p.verdicts
-		} else {
+		case p.console:
+			console[p.pair] = p.verdicts
+		default:
 			through[p.pair] = p.verdicts
 		}
 		if o.Done != nil && ctx.Err() == nil {
@@ -89,6 +96,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	for i := range pairs {
 		if through[i] != nil {
 			r.add(pairs[i], o.Filter.Features, through[i], direct[i])
+			r.addConsole(pairs[i], console[i])
 		}
 	}
 	return r, context.Cause(ctx)
@@ -98,6 +106,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 type job struct {
 	pair     int // the index of the pair
 	direct   bool
+	console  bool               // with somebody who answers questions
 	verdicts map[string]verdict // set when the pair was played
 }
 
@@ -107,6 +116,9 @@ func (o *Options) jobs(pairs []Pair) (all []job) {
 		all = append(all, job{pair: i})
 		if p.ClientTransport == p.ServerTransport && !o.Through {
 			all = append(all, job{pair: i, direct: true})
+		}
+		if len(o.helped(p)) > 0 {
+			all = append(all, job{pair: i, console: true})
 		}
 	}
 	return all
@@ -123,6 +135,20 @@ func (r *Report) add(p Pair, selected []string, through, direct map[string]verdi
 			c.Direct, c.DirectReason = direct[f.name].outcome, direct[f.name].reason
 		}
 		r.Cells = append(r.Cells, c)
+	}
+}
+
+// addConsole adds what was measured with somebody who answers questions to the cells of a pair.
+func (r *Report) addConsole(p Pair, console map[string]verdict) {
+	for i := range r.Cells {
+		c := &r.Cells[i]
+		if c.Pair != p {
+			continue
+		}
+		c.Console, c.ConsoleReason = c.Outcome, c.Reason
+		if v, ok := console[c.Feature]; ok {
+			c.Console, c.ConsoleReason = v.outcome, v.reason
+		}
 	}
 }
 

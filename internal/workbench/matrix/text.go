@@ -32,10 +32,14 @@ func (r *Report) Text(w io.Writer) error {
 	var b strings.Builder
 	r.failedCells(&b)
 	b.WriteString("through Dragoman\n")
-	r.glyphs(&b, func(c *Cell) Outcome { return c.Outcome })
+	r.glyphs(&b, throughIt)
+	if slices.ContainsFunc(r.Cells, func(c Cell) bool { return c.Console != "" && c.Console != c.Outcome }) {
+		b.WriteString("\nwith the console, where questions wait that clients can't show\n")
+		r.glyphs(&b, withConsole)
+	}
 	if slices.ContainsFunc(r.Cells, func(c Cell) bool { return c.Direct != None }) {
 		b.WriteString("\nwithout Dragoman\n")
-		r.glyphs(&b, func(c *Cell) Outcome { return c.Direct })
+		r.glyphs(&b, withoutIt)
 	}
 	r.glyphLegend(&b)
 	r.lossLines(&b)
