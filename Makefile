@@ -88,7 +88,7 @@ bench-compare: ## compare Dragoman with a plain proxy, and with the targets in b
 
 bench-access: ## measure what API keys, tokens, sign-ins, rules, pins, the audit and the store cost; ARGS=-rounds 30
 	go test ./internal/team/access ./internal/team/issuers ./internal/team/signin ./internal/relay/catalog ./internal/app/runtime -run '^$$' -bench 'Benchmark(Find|Remembered|Sign|People|Rules)$$' -benchmem
-	cd bench && go run . -paths serve,keys,keyring,audited,guarded,header,signedin -only load,house -sizes 256 -clients 16 -rounds 24 -time 300ms -starts 40 $(ARGS)
+	cd bench && go run . -paths serve,keys,keyring,audited,guarded,listed,filtered,header,signedin -only load,house -sizes 256 -clients 16 -rounds 24 -time 300ms -starts 40 $(ARGS)
 
 bench-pages: ## measure the pages of the console with 200 servers and 50 open consoles
 	go test ./internal/app/daemon -run '^$$' -bench 'BenchmarkConsole$$' -benchtime 30x

@@ -45,7 +45,7 @@ var (
 	// allPaths has each path behind the one that it is compared with, and those that are measured
 	// with small texts only from report.Crowded on.
 	allPaths = []string{report.Direct, report.Proxy, report.Floor, report.HTTP, report.Events, report.Stdio, report.Piped,
-		report.Crowded, report.Few, report.Many, report.Serve, report.Console, report.Recording, report.Keys, report.Keyring, report.Audited, report.Guarded,
+		report.Crowded, report.Few, report.Many, report.Serve, report.Console, report.Recording, report.Keys, report.Keyring, report.Audited, report.Guarded, report.Listed, report.Filtered,
 		report.Header, report.SignedIn}
 	allParts = []string{"load", "start", "house", "idle"}
 )

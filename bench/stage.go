@@ -144,7 +144,7 @@ func (s *stage) plainOf(c *contestant) *contestant {
 	path := map[string]string{
 		report.Events: report.HTTP, report.Crowded: report.HTTP, report.Many: report.Few,
 		report.Console: report.Serve, report.Recording: report.Serve, report.Keys: report.Serve, report.Audited: report.Serve, report.Guarded: report.Serve, report.Keyring: report.Keys,
-		report.SignedIn: report.Header,
+		report.SignedIn: report.Header, report.Filtered: report.Listed,
 	}[c.Path]
 	switch {
 	case path != "":
@@ -230,7 +230,11 @@ func (c *contestant) dial(number int) *load.Client {
 	if len(c.keys) > 0 {
 		client.Key = c.keys[number%len(c.keys)]
 	}
-	if c.Path == report.Few || c.Path == report.Many {
+	switch c.Path {
+	case report.Listed, report.Filtered:
+		client.Lists = true
+		fallthrough
+	case report.Few, report.Many:
 		client.Tool = served + "__echo"
 	}
 	return client
@@ -277,6 +281,9 @@ func (s *stage) arguments(c *contestant) (env []string, arguments func(addr stri
 	if c.Path == report.Header || c.Path == report.SignedIn {
 		path = "/closed"
 	}
+	if c.Path == report.Listed || c.Path == report.Filtered {
+		path = "/large"
+	}
 	return s.serve(c, url+path)
 }
 
@@ -295,6 +302,9 @@ func (s *stage) serve(c *contestant, url string) (env []string, arguments func(a
 	}
 	if c.Path == report.Guarded {
 		settings += "  audit: {calls: names}\n  pins: hold\n  policy:\n" + manyRules()
+	}
+	if c.Path == report.Filtered {
+		settings += "  policy:\n  - {match: '" + served + "/tool_9*', do: deny}\n" + manyRules()
 	}
 	var file string
 	servers := fmt.Sprintf("  %s: {url: '%s'%s}\n", served, url, map[string]string{report.Header: ", headers: {Authorization: Bearer access-000}"}[c.Path])

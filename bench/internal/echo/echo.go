@@ -11,7 +11,10 @@
 package echo
 
 import (
+	"fmt"
 	"strconv"
+	"strings"
+	"sync"
 
 	"github.com/dragoman-mcp/dragoman/bench/internal/words"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
@@ -99,6 +102,24 @@ func replyLegacy(dst []byte, q *jsonrpc.Message) answer {
 		return a
 	}
 	return failure(dst, q.ID, -32601, "Method not found", 200)
+}
+
+// large is a list of 5,000 tools. The first is echo, and no other one works.
+var large = sync.OnceValue(func() string {
+	var all strings.Builder
+	all.WriteString(strings.TrimSuffix(tools, "]"))
+	for i := range 4999 {
+		fmt.Fprintf(&all, `,{"name":"tool_%d","description":"Does something useful with its argument.","inputSchema":{"type":"object","properties":{"text":{"type":"string"}}}}`, i)
+	}
+	return all.String() + "]"
+})
+
+// listLarge answers tools/list with all of large.
+func listLarge(dst []byte, era words.Era, q *jsonrpc.Message) answer {
+	if era == words.Modern {
+		return result(dst, q.ID, `{"resultType":"complete",`+large()+uncached+`}`)
+	}
+	return result(dst, q.ID, `{`+large()+`}`)
 }
 
 // offered returns the version for the answer to an initialize. It returns the requested version if

@@ -16,7 +16,7 @@ import (
 const sessionPrefix = "bench-"
 
 // HTTP is the echo server over Streamable HTTP, at the path /mcp. At /events, it sends results as
-// event streams. At /closed, it answers only requests with a token, which may be any.
+// event streams. At /closed, it answers only requests with a token, which may be any. At /large, it lists 5,000 tools.
 type HTTP struct {
 	Era      words.Era
 	sessions atomic.Uint64
@@ -62,7 +62,7 @@ func (s *HTTP) answer(c *fasthttp.RequestCtx) (answer, string) {
 	switch path := string(c.Path()); {
 	case path == "/closed" && len(c.Request.Header.Peek("Authorization")) == 0:
 		return answer{status: 401}, ""
-	case path != "/mcp" && path != "/events" && path != "/closed":
+	case path != "/mcp" && path != "/events" && path != "/closed" && path != "/large":
 		return answer{status: 404}, ""
 	}
 	if !c.IsPost() {
@@ -75,6 +75,9 @@ func (s *HTTP) answer(c *fasthttp.RequestCtx) (answer, string) {
 	}
 	dst := c.Response.SwapBody(nil)[:0]
 	msg := parse(c.PostBody())
+	if msg != nil && msg.Method == "tools/list" && string(c.Path()) == "/large" {
+		return listLarge(dst, s.Era, msg), ""
+	}
 	if s.Era == words.Modern || msg == nil {
 		return reply(dst, s.Era, msg), ""
 	}

@@ -44,6 +44,8 @@ type Client struct {
 	Tool, Name string
 	// Key is an API key to send, or "". It must be set before the first request.
 	Key string
+	// Lists makes Call request the list of tools, as List does. It must be set before the first request.
+	Lists bool
 
 	era     words.Era
 	url     string
@@ -206,6 +208,11 @@ func (c *Client) Prepare(size int) {
 
 // Call sends the request that Prepare has built, checks the answer, and returns the latency.
 func (c *Client) Call() (time.Duration, error) {
+	if c.Lists {
+		start := time.Now()
+		err := c.List()
+		return time.Since(start), err
+	}
 	strconv.AppendUint(c.id[:0], c.next, 10) // overwrites the id in place, because every id has the same number of digits
 	copy(c.mark, c.id)
 	copy(c.tailMark, c.id)

@@ -120,6 +120,10 @@ const (
 	// In this path, Serve has all that a team decides about tools. Its results are compared with those of Serve.
 	Guarded = "guarded" // one key, 200 rules, pins that hold, and "audit: {calls: names}"
 
+	// In these paths, clients of Serve list 5,000 tools. The results of Filtered are compared with those of Listed.
+	Listed   = "listed"   // all of them
+	Filtered = "filtered" // what 200 rules leave of them
+
 	// In these paths, clients of Serve have the keys of several people. The results of SignedIn are compared
 	// with those of Header.
 	Header   = "header"   // the configuration has a token for all
@@ -145,6 +149,7 @@ func (w Who) Name() string {
 		Crowded: "http, idle sessions", Few: "serve, 10 servers", Many: "serve, 200 servers",
 		Serve: "serve, no console", Console: "serve, recording off", Recording: "serve, record: memory",
 		Keys: "serve, keys on", Keyring: "serve, 10,000 keys, 200 servers", Audited: "serve, audit: names", Guarded: "serve, a key, 200 rules, pins, audit: names",
+		Listed: "serve, list of 5,000 tools", Filtered: "serve, list of 5,000 tools with 200 rules",
 		Header: "serve, a token for all", SignedIn: "serve, a token for each",
 	}[w.Path], w.Path)
 }
