@@ -34,7 +34,7 @@ func (s confirm) Before(_ context.Context, c *policy.Call) policy.Verdict {
 	case answer != "":
 		return policy.Verdict{Refuse: notConfirmed(c, mcp.FromClient, "declined",
 			"%s was not sent, because the person who was asked did not agree; don't repeat it unless they want you to", described(kind, c))}
-	case c.Resumed, s.rules.of[c.Server] == nil:
+	case c.Resumed, !s.rules.confirms[c.Server]:
 		return policy.Verdict{}
 	}
 	said := s.rules.filterFor(s.rules, s.rules.caller(c.Who)).say(kind, c.Server, name)

@@ -24,9 +24,11 @@ type rules struct {
 	of map[string][]*policy.Index
 	// as has those that say how clients see the items of each server. Of a server of default, the project's own come
 	// first.
-	as     map[string]policy.Rules
-	caller func(*identity.Principal) policy.Caller
-	limits *limiter // of the project; nil if it has none
+	as map[string]policy.Rules
+	// confirms has the servers of which a rule wants a confirmation.
+	confirms map[string]bool
+	caller   func(*identity.Principal) policy.Caller
+	limits   *limiter // of the project; nil if it has none
 	filters
 	round int // see Project.round
 }
@@ -51,7 +53,7 @@ func (p *Project) caller(who *identity.Principal) policy.Caller {
 
 // rulesOf returns the rules of a configuration of the project with a name.
 func rulesOf(project string, s *config.Snapshot, caller func(*identity.Principal) policy.Caller) *rules {
-	r := &rules{of: make(map[string][]*policy.Index), as: make(map[string]policy.Rules), caller: caller}
+	r := &rules{of: make(map[string][]*policy.Index), as: make(map[string]policy.Rules), confirms: make(map[string]bool), caller: caller}
 	own, as := s.Policy.Concern(policy.ProjectPrompts, project)
 	if own != nil {
 		r.of[policy.ProjectPrompts] = []*policy.Index{policy.NewIndex(policy.ProjectPrompts, own)}
@@ -74,6 +76,9 @@ func rulesOf(project string, s *config.Snapshot, caller func(*identity.Principal
 				r.as[x.Name] = append(r.as[x.Name], as...)
 			}
 		}
+	}
+	for server, lists := range r.of {
+		r.confirms[server] = slices.ContainsFunc(lists, (*policy.Index).Confirms)
 	}
 	return r
 }

@@ -47,6 +47,11 @@ func (x *Index) Named() bool {
 	return slices.ContainsFunc(x.rules, func(r Rule) bool { return !r.Everybody() })
 }
 
+// Confirms reports whether any of the rules wants a confirmation.
+func (x *Index) Confirms() bool {
+	return slices.ContainsFunc(x.rules, func(r Rule) bool { return r.Do == Confirm })
+}
+
 // View is what the rules about one server say to one caller.
 type View struct {
 	x *Index
