@@ -66,6 +66,22 @@ func (r *Report) Text(now time.Time) []byte {
 	return b.Bytes()
 }
 
+// LimitsLine returns one line that says how many calls limits have refused, or "" if none.
+func LimitsLine(all []LimitRefusals) string {
+	var of []string
+	n := uint64(0)
+	for _, l := range all {
+		n += l.Refused
+		if per := "per " + l.Per; !slices.Contains(of, per) {
+			of = append(of, per)
+		}
+	}
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("limits: %s refused since the start, %s", number(int64(n), "call"), strings.Join(of, ", "))
+}
+
 // Line returns one line that says why the project isn't in use as it is stored.
 func (x ProjectProblem) Line() string { return "project " + x.Project + ": " + x.Problem }
 

@@ -197,6 +197,10 @@ func TestStatusText(t *testing.T) {
 	}
 	none := testReport()
 	none.Servers = nil
+	none.Limits = []admin.LimitRefusals{{Per: "key", Of: "p-1", Limit: "calls_per_second", Refused: 3}, {Per: "key", Of: "p-2", Limit: "calls_in_flight", Refused: 4}, {Per: "server", Of: "git", Limit: "calls_per_second", Refused: 1}}
+	if got := c.statusText("http://x:1", none, noon); !strings.Contains(got, "limits: 8 calls refused since the start, per key, per server\n") {
+		t.Errorf("no refusals in\n%s", got)
+	}
 	if got := c.statusText("http://x:1", none, noon); !strings.HasSuffix(got, "\nno server is configured\n") {
 		t.Errorf("without servers: %s", got)
 	}
