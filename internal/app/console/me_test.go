@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -244,8 +245,9 @@ func TestRoleOfAStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &event.Publisher{}
 		h := stageWith(t, "busy", p)
-		role := identity.Admin
-		h.graded(&role)
+		var role atomic.Uint32
+		role.Store(uint32(identity.Admin))
+		h.access.RolesFrom(func(*identity.Principal, string) []identity.Role { return []identity.Role{identity.Role(role.Load())} })
 		for _, next := range []identity.Role{identity.Operator, identity.Admin, identity.Viewer, 0} {
 			ended := make(chan struct{})
 			r := h.request("GET", "/console/events?page=/console/", "Cookie", h.cookie)
@@ -254,10 +256,10 @@ func TestRoleOfAStream(t *testing.T) {
 			time.Sleep(3 * time.Second)
 			select {
 			case <-ended:
-				t.Fatalf("the stream of the role %s has ended", role)
+				t.Fatalf("the stream has ended before the role became %s", next)
 			default:
 			}
-			role = next
+			role.Store(uint32(next))
 			time.Sleep(5 * time.Second)
 			select {
 			case <-ended:
