@@ -46,7 +46,6 @@ type AuditEntry struct {
 	What    string          `json:"what" doc:"the action of an act, the method of a call, or why somebody was turned away"`
 	Object  string          `json:"object,omitempty" doc:"what it was about: of an act, a kind, a colon and a name; of a call, SERVER/ITEM"`
 	As      string          `json:"as,omitempty" doc:"of a call, what the client calls the item, if that's something else"`
-	Through string          `json:"through,omitempty" doc:"the tool of search mode through which a client has called the tool: call_tool or call_read_tool"`
 	Query   int             `json:"queryBytes,omitempty" doc:"of a search for tools: the length of its text"`
 	Was     json.RawMessage `json:"was,omitempty" doc:"what the object was before an act"`
 	Became  json.RawMessage `json:"became,omitempty" doc:"what it is after an act"`
@@ -180,7 +179,7 @@ func (a *auditAPI) showEntry(e *audit.Entry) AuditEntry {
 	x := e.Line
 	out := AuditEntry{
 		At: x.At.UTC(), Kind: x.Kind, Seq: x.Seq, Who: x.Name, Subject: x.Who, Seat: x.Seat, Via: x.Via, From: x.From, Project: x.Project, What: x.Method,
-		Object: strings.Trim(x.Server+"/"+x.Item, "/"), As: x.As, Through: x.Through, Query: x.Query, Args: x.Args, Outcome: x.Outcome, Cause: x.Cause, Answers: x.Answers, Code: x.Code, MS: x.MS, Refused: x.Refused, Lost: x.Lost, Denied: x.Denied,
+		Object: strings.Trim(x.Server+"/"+x.Item, "/"), As: x.As, Query: x.Query, Args: x.Args, Outcome: x.Outcome, Cause: x.Cause, Answers: x.Answers, Code: x.Code, MS: x.MS, Refused: x.Refused, Lost: x.Lost, Denied: x.Denied,
 	}
 	if out.Who == "" && x.Who != "" {
 		out.Who = a.doer(x.Who)

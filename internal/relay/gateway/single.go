@@ -228,8 +228,8 @@ func named(r *route) (x namedItem, err error) {
 	switch c.Msg.Method {
 	case mcp.MethodCallTool:
 		asked := c.Name
-		if r.Via != "" { // the tool that it was to call
-			asked, _ = jsonrpc.Text(c.Msg.Raw, jsonrpc.Find(c.Msg.Raw, c.Msg.Param("arguments"), "name"))
+		if r.Via != "" {
+			asked, _ = c.Msg.At(c.Msg.Param("arguments")).Get("name").Text()
 		}
 		return namedItem{catalog.KindTool, r.Name, asked}, nil
 	case mcp.MethodGetPrompt:

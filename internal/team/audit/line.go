@@ -14,22 +14,22 @@ import (
 
 // entry is a line that isn't written yet.
 type entry struct {
-	at                time.Time
-	kind              string // "" for a request
-	who, name, via    string // see Line
-	seat              string
-	from              string
-	project           string
-	server, method    string
-	item, as, through string
-	query             int // the length of the text of a search
-	args              []byte
-	size              int // of the arguments, also if they're too long
-	outcome, cause    string
-	code              int64
-	took              time.Duration
-	resumed           bool
-	answers           string // see Line
+	at             time.Time
+	kind           string // "" for a request
+	who, name, via string // see Line
+	seat           string
+	from           string
+	project        string
+	server, method string
+	item, as       string
+	query          int // the length of the text of a search
+	args           []byte
+	size           int // of the arguments, also if they're too long
+	outcome, cause string
+	code           int64
+	took           time.Duration
+	resumed        bool
+	answers        string // see Line
 }
 
 // by sets who has sent a request.
@@ -68,8 +68,7 @@ type Line struct {
 	Server  string          `json:"server,omitempty"`
 	Method  string          `json:"method,omitempty"`
 	Item    string          `json:"item,omitempty"`
-	As      string          `json:"as,omitempty"`      // what the client calls the item, if that's something else
-	Through string          `json:"through,omitempty"` // the tool of our own through which the client called the item
+	As      string          `json:"as,omitempty"` // what the client calls the item, if that's something else
 	Query   int             `json:"queryBytes,omitempty"`
 	Args    json.RawMessage `json:"args,omitempty"`
 	Size    int             `json:"argsBytes,omitempty"` // of arguments that are too long
@@ -125,7 +124,6 @@ func (e *entry) append(b []byte, m *masks) []byte {
 	b = appendText(b, "method", m.text(e.project, e.method))
 	b = appendText(b, "item", m.text(e.project, e.item))
 	b = appendText(b, "as", m.text(e.project, e.as))
-	b = appendText(b, "through", e.through)
 	b = appendInt(b, "queryBytes", int64(e.query))
 	switch {
 	case e.args != nil:

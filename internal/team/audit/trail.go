@@ -188,7 +188,7 @@ func (t *Trail) End(_ context.Context, c *policy.Call, a *policy.Answer) {
 		return
 	}
 	e := entry{
-		at: time.Now().Add(-a.Took), from: c.Request.Client.Remote, project: c.Project, server: c.Server, method: short(c.Request.Msg.Method), item: short(c.Name), through: c.Via,
+		at: time.Now().Add(-a.Took), from: c.Request.Client.Remote, project: c.Project, server: c.Server, method: short(c.Request.Msg.Method), item: short(c.Name),
 		outcome: string(a.Outcome), code: a.Code, took: a.Took, resumed: c.Resumed,
 	}
 	e.by(c.Who)
