@@ -1,10 +1,12 @@
 package runtime
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/relay/pins"
 	"github.com/dragoman-mcp/dragoman/internal/workbench/fake"
@@ -102,6 +104,32 @@ func TestTS08(t *testing.T) {
 			for end := time.Now().Add(10 * time.Second); !strings.Contains(ask("call_tool", call), `"text":"x"`); time.Sleep(10 * time.Millisecond) {
 				if time.Now().After(end) {
 					t.Fatalf("after the approval: %s", ask("call_tool", call))
+				}
+			}
+		})
+	}
+}
+
+// TestTS02 calls tools of servers of both eras through call_tool, with clients of all revisions over HTTP, and compares
+// the answers with those of direct calls: also where a server asks the client in the middle of the call (TS03), and
+// where arguments are mirrored in headers, which a strict server compares with them (TS20).
+func TestTS02(t *testing.T) {
+	for _, revision := range mcp.Revisions() {
+		t.Run(revision.String(), func(t *testing.T) {
+			t.Parallel()
+			h := newPinnedHouse(t, "")
+			answer := fake.ClientOptions{Answer: func(_ context.Context, a fake.Ask) ([]byte, *jsonrpc.Error) { return fake.Obliging(a) }}
+			direct, through := h.client(t, revision, "", answer), h.client(t, revision, "/find", answer)
+			for _, server := range []string{"old", "new"} {
+				for tool, args := range map[string]string{
+					"echo": `{"text":"x"}`, "add": `{"a":1,"b":20000000000000000000}`, "media": `{}`, "fail": `{}`, "chart": `{}`, "refuse": `{}`,
+					"elicit": `{}`, "sample": `{"prompt":"p"}`, "roots": `{}`, "ask_all": `{}`,
+				} {
+					want := said(t, direct, mcp.MethodCallTool, `"name":"`+server+"__"+tool+`","arguments":`+args)
+					got := said(t, through, mcp.MethodCallTool, `"name":"call_tool","arguments":{"name":"`+server+"__"+tool+`","arguments":`+args+`}`)
+					if got != want {
+						t.Errorf("%s__%s\n%s\nwant %s", server, tool, got, want)
+					}
 				}
 			}
 		})
