@@ -34,21 +34,21 @@ func fail(next string, cause error, format string, args ...any) error {
 	return &Error{Text: fmt.Sprintf(format, args...), Next: next, cause: cause}
 }
 
-// explainFile returns what an error of the file system means for a key file. does is "read" or "write".
-func explainFile(err error, does, path string) error {
+// explainFile returns what an error of the file system means for the key file with this name. does is "read" or "write".
+func explainFile(err error, does, name string) error {
 	var own *Error
 	var p *fs.PathError
 	switch {
 	case errors.As(err, &own):
 		return err
 	case errors.Is(err, syscall.EROFS):
-		return fail("mount its file system for writing, or give the key in a variable", fs.ErrPermission, "the vault's key %s cannot be written, because its file system is read-only", path)
+		return fail("mount its file system for writing, or give the key in a variable", fs.ErrPermission, "%s cannot be written, because its file system is read-only", name)
 	case errors.Is(err, fs.ErrPermission):
-		return fail("change the permissions of the file and its folder", fs.ErrPermission, "this user has no permission to %s the vault's key %s", does, path)
+		return fail("change the permissions of the file and its folder", fs.ErrPermission, "this user has no permission to %s %s", does, name)
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.EFBIG):
-		return fail("free space and try again", syscall.ENOSPC, "the disk is full, so the vault's key %s was not changed", path)
+		return fail("free space and try again", syscall.ENOSPC, "the disk is full, so %s was not changed", name)
 	case errors.As(err, &p):
 		err = p.Err
 	}
-	return fail("check the disk and the path", err, "dragoman cannot %s the vault's key %s: %v", does, path, err)
+	return fail("check the disk and the path", err, "dragoman cannot %s %s: %v", does, name, err)
 }

@@ -1,6 +1,7 @@
 package vault
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,11 +26,18 @@ const keyFileHead = `# Whoever has a key can open the secrets in Dragoman's data
 // whoever mounts secrets often makes links, but what it leads to has to be private all the same.
 type keyFile struct {
 	path string
+	what string // what errors call it; "" means vaultKey
 	// step, if not nil, is called before each step of a write. An error ends the write there.
 	step func(name string) error
 }
 
+// vaultKey is what errors call the file of the vault.
+const vaultKey = "the vault's key"
+
 func (f *keyFile) String() string { return f.path }
+
+// name is the subject of sentences about the file.
+func (f *keyFile) name() string { return cmp.Or(f.what, vaultKey) + " " + f.path }
 
 func (f *keyFile) make() string { return "" }
 
@@ -37,12 +45,12 @@ func (f *keyFile) read(context.Context) (string, error) {
 	file, err := os.OpenFile(f.path, os.O_RDONLY|nonblock, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, e := os.Lstat(f.path); e == nil {
-			return "", fail("create what it leads to, or remove the link", nil, "the vault's key %s is a link that leads to no file", f.path)
+			return "", fail("create what it leads to, or remove the link", nil, "%s is a link that leads to no file", f.name())
 		}
 		return "", fmt.Errorf("there is no file %s: %w", f.path, fs.ErrNotExist)
 	}
 	if err != nil {
-		return "", explainFile(err, "read", f.path)
+		return "", explainFile(err, "read", f.name())
 	}
 	defer file.Close()
 	st, err := file.Stat() // of the file that is open, not of the one that has this name by now
@@ -50,11 +58,11 @@ func (f *keyFile) read(context.Context) (string, error) {
 		err = f.private(st)
 	}
 	if err != nil {
-		return "", explainFile(err, "read", f.path)
+		return "", explainFile(err, "read", f.name())
 	}
 	b, err := io.ReadAll(io.LimitReader(file, mostText+1))
 	if err != nil {
-		return "", explainFile(err, "read", f.path)
+		return "", explainFile(err, "read", f.name())
 	}
 	return string(b), nil
 }
@@ -64,11 +72,11 @@ func (f *keyFile) private(st fs.FileInfo) error {
 	unix := runtime.GOOS != "windows"
 	switch {
 	case !st.Mode().IsRegular():
-		return fail("save the key as a regular file", nil, "the vault's key %s is not a regular file", f.path)
+		return fail("save the key as a regular file", nil, "%s is not a regular file", f.name())
 	case unix && st.Mode().Perm()&0o077 != 0:
-		return fail("run `chmod 600 "+f.path+"`", fs.ErrPermission, "other users of this machine can read the vault's key %s", f.path)
+		return fail("run `chmod 600 "+f.path+"`", fs.ErrPermission, "other users of this machine can read %s", f.name())
 	case !ownedBy(st, os.Geteuid()):
-		return fail("change its owner with chown to the user that dragoman runs as", fs.ErrPermission, "the vault's key %s belongs to another user", f.path)
+		return fail("change its owner with chown to the user that dragoman runs as", fs.ErrPermission, "%s belongs to another user", f.name())
 	}
 	return f.privateFolder()
 }
@@ -80,7 +88,7 @@ func (f *keyFile) privateFolder() error {
 		return err
 	}
 	if runtime.GOOS != "windows" && dir.Mode().Perm()&0o022 != 0 {
-		return fail("run `chmod go-w "+folder+"`", fs.ErrPermission, "other users of this machine can replace the vault's key %s", f.path)
+		return fail("run `chmod go-w "+folder+"`", fs.ErrPermission, "other users of this machine can replace %s", f.name())
 	}
 	return nil
 }
@@ -96,7 +104,7 @@ func (f *keyFile) target() string {
 func (f *keyFile) lock(ctx context.Context) (func(), error) {
 	folder := filepath.Dir(f.target())
 	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return nil, explainFile(err, "write", f.path)
+		return nil, explainFile(err, "write", f.name())
 	}
 	return lockFolder(ctx, folder)
 }
@@ -104,7 +112,7 @@ func (f *keyFile) lock(ctx context.Context) (func(), error) {
 func lockFolder(ctx context.Context, folder string) (func(), error) {
 	dir, err := os.Open(folder)
 	if err != nil {
-		return nil, explainFile(err, "write", folder)
+		return nil, explainFile(err, "write", vaultKey+" "+folder)
 	}
 	busy := fail("try again; if the error continues, end the other process", nil, "another process has been changing the folder %s for %s", folder, lockWait)
 	ctx, cancel := context.WithTimeoutCause(ctx, lockWait, busy)
@@ -124,7 +132,7 @@ func (f *keyFile) write(_ context.Context, text string) error {
 	err := f.replace(target, part, keyFileHead+text)
 	if err != nil {
 		_ = os.Remove(part)
-		return explainFile(err, "write", f.path)
+		return explainFile(err, "write", f.name())
 	}
 	return nil
 }

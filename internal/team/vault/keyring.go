@@ -65,7 +65,7 @@ func (k *osKeyring) write(ctx context.Context, text string) error {
 func (k *osKeyring) lock(ctx context.Context) (func(), error) {
 	folder := filepath.Dir(k.account)
 	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return nil, explainFile(err, "write", folder)
+		return nil, explainFile(err, "write", vaultKey+" "+folder)
 	}
 	return lockFolder(ctx, folder)
 }

@@ -38,7 +38,7 @@ func placeOf(o Options) (place, error) {
 	case o.Key == "" && o.File == "", o.Key == "keyring" && o.File == "":
 		return nil, fail("set HOME, or give the key in a variable", nil, "there is no folder for the vault's key")
 	case o.Key == "":
-		return &keyFile{o.File, o.step}, nil
+		return &keyFile{path: o.File, step: o.step}, nil
 	case o.Key == "keyring":
 		return newKeyring(o.File), nil
 	case isVariable && name != "":
