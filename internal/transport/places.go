@@ -1,6 +1,9 @@
 package transport
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // Places determines from the id of an object, such as a session, in which process the object
 // exists. Clients see the ids, so an id must not reveal anything except the process.
@@ -22,6 +25,16 @@ type Elsewhere struct {
 
 func (e *Elsewhere) Error() string {
 	return fmt.Sprintf("the request is for another process, %q", e.Home)
+}
+
+// WhyAway completes the refusal of a request with the id of a session that isn't found: it says why, if that's
+// because the session is in another process.
+func WhyAway(err error) string {
+	var away *Elsewhere
+	if !errors.As(err, &away) {
+		return ""
+	}
+	return ": another process of Dragoman has begun it; whatever spreads the requests has to send all of a session to one process"
 }
 
 // Forwarding is a Responder that can still give its request to another process, as the client sent

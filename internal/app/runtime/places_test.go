@@ -195,12 +195,12 @@ func TestRetryElsewhereIsForwarded(t *testing.T) {
 		x := newTwoHouses(t, forwards)
 		for _, q := range []struct {
 			tool, arguments, answer, done string
-			anywhere                      bool
+			refused                       string // by another process, if nobody forwards; "" if any can serve the retry
 		}{
-			{"old__elicit", `{}`, filled, "Ada", false},
-			{"old__echo", `{"text":"ask"}`, `{"action":"accept"}`, "ask", false},
-			{"new__echo", `{"text":"ask"}`, `{"action":"accept"}`, "ask", false},
-			{"new__elicit", `{}`, filled, "Ada", true},
+			{"old__elicit", `{}`, filled, "Ada", "park_lost"},
+			{"old__echo", `{"text":"ask"}`, `{"action":"accept"}`, "ask", "asked_elsewhere"},
+			{"new__echo", `{"text":"ask"}`, `{"action":"accept"}`, "ask", "asked_elsewhere"},
+			{"new__elicit", `{}`, filled, "Ada", ""},
 		} {
 			start := `{"name":"` + q.tool + `","arguments":` + q.arguments
 			body, header := modernRequest("tools/call", q.tool, start+"}")
@@ -213,7 +213,7 @@ func TestRetryElsewhereIsForwarded(t *testing.T) {
 			}
 			retry, _ := modernRequest("tools/call", q.tool, start+fmt.Sprintf(`,"requestState":%q,"inputResponses":%s}`, resultMember(t, asked, "requestState"), answers))
 			switch {
-			case q.anywhere:
+			case q.refused == "":
 				x.second.wants(200, q.done, "POST", "/mcp", retry, header...)
 			case forwards:
 				x.undone(func() {
@@ -223,7 +223,7 @@ func TestRetryElsewhereIsForwarded(t *testing.T) {
 					x.hop.took(t, "POST", "/mcp", retry)
 				})
 			default:
-				x.undone(func() { x.second.wants(200, "park_lost", "POST", "/mcp", retry, header...) })
+				x.undone(func() { x.second.wants(200, q.refused, "POST", "/mcp", retry, header...) })
 				x.first.wants(200, q.done, "POST", "/mcp", retry, header...)
 			}
 			x.hop.none(t)

@@ -221,7 +221,7 @@ func TestIDsOfProjects(t *testing.T) {
 	}
 	state := string(m.ResultMember("requestState").Of(m.Raw))
 	retry := echoBody("ask", `,"requestState":`+state+`,"inputResponses":{"`+key+`":{"action":"accept","content":{}}}`)
-	ann.wants(200, "ended or was lost", "POST", "/p/shop/s/old/mcp", retry, echoHeader()...)
+	ann.wants(200, "by a process with other keys", "POST", "/p/shop/s/old/mcp", retry, echoHeader()...)
 	ann.wants(200, `"text":"ask"`, "POST", "/s/old/mcp", retry, echoHeader()...)
 	ann.wants(200, `"result"`, "POST", "/p/shop/s/old/mcp", ping, shop...)
 	s.bobGoesOn()

@@ -53,7 +53,7 @@ func (b *Bridge) Ask(ctx context.Context, u Server, a *mcp.Attempt, q Asking, k 
 	asks := q.Question.AppendJSON(append(jsonrpc.AppendQuote([]byte{'{'}, key), ':'), a.Client.Revision)
 	asks = append(asks, '}')
 	if modern {
-		state, err := b.mint(u, a.Call, sealKind('A', true), packAsking(a.Name, q))
+		state, err := b.mint(u, a.Call, sealKind('A', b.once(a, q)), packAsking(a.Name, q))
 		if err != nil {
 			return nil, nil, err
 		}
@@ -80,12 +80,18 @@ func (b *Bridge) Ask(ctx context.Context, u Server, a *mcp.Attempt, q Asking, k 
 	return at.Of(all), nil, nil
 }
 
+// once reports whether the state of a question is good for one use. The memory of what was used is in one process.
+// So if there are others, it isn't needed for a link, by which nobody agrees to a call: what came of it is known to all.
+func (b *Bridge) once(a *mcp.Attempt, q Asking) bool {
+	return a.Agreed || q.Question.URL == "" || b.mark(anchor) == anchor
+}
+
 // Defer makes a modern client come back, without asking anybody. [Bridge.Answers] then returns q, whose
 // questions all have been answered or need no answer. It is for a call that waits for something that a
 // person does elsewhere, for longer than clients wait for an answer (2026-07-28 §MRTR: an input_required
 // without inputRequests).
 func (b *Bridge) Defer(u Server, a *mcp.Attempt, q Asking) (*mcp.Reply, error) {
-	state, err := b.mint(u, a.Call, sealKind('W', true), packAsking(a.Name, q))
+	state, err := b.mint(u, a.Call, sealKind('W', b.once(a, q)), packAsking(a.Name, q))
 	if err != nil {
 		return nil, err
 	}
@@ -154,9 +160,12 @@ func (b *Bridge) Answers(u Server, a *mcp.Attempt, res Resume) (*Asking, error) 
 	return &q, nil
 }
 
-// use spends a state, and continues the call that got it.
+// use spends a state that is good for one use, and continues the call that got it.
 func (b *Bridge) use(a *mcp.Attempt, u Server, res Resume) error {
-	err := b.spend(a.Client.Party(), u, res)
+	var err error
+	if res.once {
+		err = b.spend(a.Client.Party(), u, res)
+	}
 	if err == nil && res.call != 0 {
 		a.Resume(res.call)
 	}

@@ -40,7 +40,7 @@ func (k Key) sealer() (cipher.AEAD, error) {
 }
 
 // Keyring has the keys of a Bridge. [Keys] makes them for one process. Processes that serve the same
-// clients must share theirs, or a state sealed by one is lost at the other. A Keyring is safe for
+// clients must share theirs ([Roots]), or a state sealed by one is lost at the other. A Keyring is safe for
 // concurrent use, and doesn't block.
 type Keyring interface {
 	// Newest returns the key that seals or signs now.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
@@ -20,6 +21,17 @@ func (b *Bridge) mark(id string) string {
 	}
 	return b.Places.Mark(id)
 }
+
+// These are the refusals for clients that stay here, although another process has what they want.
+var (
+	errParkAway = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams,
+		Message: "another process of Dragoman runs the call that this requestState belongs to, or has run it; only that one can continue it, and the server may have executed it",
+		Data:    []byte(`{"origin":"gateway","cause":"park_lost","outcome":"unknown","retryable":false}`)}
+	errAskedAway = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams,
+		Message: "the call was not sent: another process of Dragoman has asked the user about it, and the answer counts only there; send the original request again to ask the user again",
+		Data:    []byte(`{"origin":"gateway","cause":"asked_elsewhere","outcome":"not_sent","retryable":false}`)}
+	errTaskAway error = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "Task not found: only the process of Dragoman that has begun the task can find it, and this is another one"}
+)
 
 // checkPlace returns an error if the thing with a marked id is in another process. The error is a
 // *transport.Elsewhere, and for a client that stays here it is the refusal.
@@ -42,10 +54,10 @@ const placedStart = "drgs2."
 func (b *Bridge) CheckTaskPlace(id string) error {
 	if rest, ok := strings.CutPrefix(id, placedStart); ok {
 		place, _, _ := strings.Cut(rest, "~")
-		return b.checkPlace(place, ErrNoTask)
+		return b.checkPlace(place, errTaskAway)
 	}
 	if rest, ok := strings.CutPrefix(id, keptTaskID); ok {
-		return b.checkPlace(rest, ErrNoTask)
+		return b.checkPlace(rest, errTaskAway)
 	}
 	return nil
 }

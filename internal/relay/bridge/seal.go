@@ -98,7 +98,8 @@ func (r Resume) Resumed() bool { return r.kind != 0 }
 
 // Begun reports whether the retry goes on with a call that an earlier request has begun: one that is parked at its
 // server, or about which Dragoman itself has asked. A retry with a state of the server's own is another request to it.
-func (r Resume) Begun() bool { return r.kind == 'P' || r.kind == 'A' || r.kind == 'W' }
+// So is one that may come more than once, or it would be free.
+func (r Resume) Begun() bool { return r.kind == 'P' || r.once && (r.kind == 'A' || r.kind == 'W') }
 
 // Agreed reports whether the state is good for one use, because a person has agreed to the call or is
 // just being asked.
@@ -138,8 +139,9 @@ func (b *Bridge) open(u Server, c *mcp.Call) (Resume, error) {
 	}
 	k, ok := b.keyring().ByID(ForStates, [keyIDLen]byte(sealed))
 	if !ok {
-		// The state was sealed before a restart, or with a key that we no longer have.
-		return none, errParkLost
+		// The state was sealed before a restart, with a key that we no longer have, or by a process
+		// that shares none with us. Which one it was, we can't know.
+		return none, errNoKey
 	}
 	aead, err := k.sealer()
 	if err != nil {
@@ -163,10 +165,15 @@ func (b *Bridge) open(u Server, c *mcp.Call) (Resume, error) {
 			return none, errState
 		}
 		place := string(inner[n : n+int(length)])
-		if err := b.checkPlace(place, errParkLost); err != nil {
+		kind &^= hasPlace
+		away := errParkAway
+		if kind == sealKind('A', true) || kind == sealKind('W', true) {
+			away = errAskedAway
+		}
+		if err := b.checkPlace(place, away); err != nil {
 			return none, err
 		}
-		kind, inner = kind&^hasPlace, inner[n+int(length):]
+		inner = inner[n+int(length):]
 	}
 	res := Resume{kind: kind, inner: inner, call: number, id: sha256.Sum256(sealed)}
 	if res.kind >= 'a' {
@@ -203,6 +210,10 @@ func (b *Bridge) takeState(u Server, s Resume) (leave func(), err error) {
 		delete(b.retried, s.id)
 	}, nil
 }
+
+var errNoKey = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams,
+	Message: "this process of Dragoman can't open the requestState, because it was sealed before a restart, or by a process with other keys; the server may have executed the call",
+	Data:    []byte(`{"origin":"gateway","cause":"park_lost","outcome":"unknown","retryable":false}`)}
 
 var errExpired error = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "requestState has expired; send the original request again"}
 

@@ -251,7 +251,7 @@ func TestSharedKeyring(t *testing.T) {
 	if err := ask(b, "bob"); !errors.Is(err, error(errState)) {
 		t.Errorf("bob uses alice's state: %v", err)
 	}
-	if err := ask(stranger, "alice"); !errors.Is(err, errParkLost) {
+	if err := ask(stranger, "alice"); !errors.Is(err, error(errNoKey)) {
 		t.Errorf("a bridge with other keys: %v", err)
 	}
 	if err := ask(b, "alice"); err != nil {
@@ -293,7 +293,7 @@ func TestT11_StateFromBeforeARestartMayHaveBeenExecuted(t *testing.T) {
 	state := first(t, &Bridge{}, u)
 	calls := len(u.seen.all())
 	_, err := relay(t.Context(), &Bridge{}, u, modern(t, mcp.MethodCallTool, retry(toolCall, state)), &ear{})
-	if code(err) != jsonrpc.CodeInvalidParams || !strings.Contains(err.Error(), "may have executed it") {
+	if code(err) != jsonrpc.CodeInvalidParams || !strings.Contains(err.Error(), "may have executed the call") {
 		t.Errorf("got %v", err)
 	}
 	if !strings.Contains(string(mcp.Wire(err).Data), `"outcome":"unknown"`) {

@@ -53,25 +53,57 @@ func (b *Bridge) taskID(server string, f *mcp.ClientInfo, sole bool, ref mcp.Tas
 	if place := b.mark(anchor); place != anchor && ref.Session != 0 {
 		start = placedStart + place + "~"
 	}
-	return start + server + "~" + b.signature(server, f, ref) + "~" + ref.String()
+	sign := rand.Text() // which nobody can have signed, so no id is valid without a key
+	if k, ok := b.signer(nil); ok {
+		sign = k.signature(server, f, ref)
+	}
+	return start + server + "~" + sign + "~" + ref.String()
 }
 
-// signature returns the part of an id that nobody can guess.
-func (b *Bridge) signature(server string, f *mcp.ClientInfo, ref mcp.TaskRef) string {
-	secret := []byte("one client")
-	if !b.OneClient {
-		k, err := b.keyring().Newest(ForTasks)
-		if err != nil {
-			return rand.Text() // which nobody can have signed, so no id is valid without a key
-		}
-		secret = k.Secret
+// onlyKey signs the ids of tasks where there's nobody else who could guess them.
+var onlyKey = Key{Secret: []byte("one client")}
+
+// macLen is the length of a signature in bytes, without the ID of its key.
+const macLen = 16
+
+// signer returns the key with which an id of a task was signed. If sign is nil, it returns the key that signs now.
+func (b *Bridge) signer(sign []byte) (Key, bool) {
+	if b.OneClient {
+		return onlyKey, true
 	}
-	mac := hmac.New(sha256.New, secret)
+	if sign == nil {
+		k, err := b.keyring().Newest(ForTasks)
+		return k, err == nil
+	}
+	var id [keyIDLen]byte
+	if len(sign) == keyIDLen+macLen {
+		id = [keyIDLen]byte(sign)
+	}
+	return b.keyring().ByID(ForTasks, id)
+}
+
+// signature returns the part of an id that nobody can guess. It begins with the ID of the key, unless that is zero.
+func (k Key) signature(server string, f *mcp.ClientInfo, ref mcp.TaskRef) string {
+	mac := hmac.New(sha256.New, k.Secret)
 	for _, part := range [...]string{f.Who.SeatKey(), server, ref.String()} {
 		sum := sha256.Sum256([]byte(part))
 		mac.Write(sum[:])
 	}
-	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:16])
+	sign := mac.Sum(nil)[:macLen]
+	if k.ID != [keyIDLen]byte{} {
+		sign = append(k.ID[:], sign...)
+	}
+	return base64.RawURLEncoding.EncodeToString(sign)
+}
+
+// signed reports whether Dragoman has signed the id of a task for a client.
+func (b *Bridge) signed(sign, server string, f *mcp.ClientInfo, ref mcp.TaskRef) bool {
+	raw, err := base64.RawURLEncoding.DecodeString(sign)
+	if err != nil {
+		return false
+	}
+	k, ok := b.signer(raw)
+	return ok && hmac.Equal([]byte(sign), []byte(k.signature(server, f, ref)))
 }
 
 // FindTask returns the task with an id that a client has sent. sole says whether the client's
@@ -84,7 +116,7 @@ func (b *Bridge) FindTask(ctx context.Context, all []Server, f *mcp.ClientInfo, 
 		u, text := ownerOf(all, rest)
 		sign, text, _ := strings.Cut(text, "~")
 		ref, isRef := mcp.ParseTaskRef(text)
-		if u == nil || !isRef || !hmac.Equal([]byte(sign), []byte(b.signature(u.Name(), f, ref))) {
+		if u == nil || !isRef || !b.signed(sign, u.Name(), f, ref) {
 			return Task{}, ErrNoTask
 		}
 		return Task{Server: u, Ref: ref}, nil

@@ -247,7 +247,7 @@ func (s *Server) message(w http.ResponseWriter, r *http.Request, who *identity.P
 		if s.forward(w, r, err) {
 			return
 		}
-		s.refuse(w, http.StatusNotFound, "", jsonrpc.CodeInvalidRequest, "session not found")
+		s.refuse(w, http.StatusNotFound, "", jsonrpc.CodeInvalidRequest, "session not found"+transport.WhyAway(err))
 		return
 	}
 	body, held, ok := httpdoor.ReadBody(w, r, s.bodyLimits())

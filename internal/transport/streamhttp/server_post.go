@@ -138,7 +138,7 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request, who *identity.Pri
 	if err != nil {
 		if !s.forward(w, r, h.body, err) {
 			// 2025-11-25 §Transports, "Session Management" 3, requires 404.
-			s.refuse(w, http.StatusNotFound, "", jsonrpc.CodeInvalidRequest, "session not found")
+			s.refuse(w, http.StatusNotFound, "", jsonrpc.CodeInvalidRequest, "session not found"+transport.WhyAway(err))
 		}
 		return nil
 	}
