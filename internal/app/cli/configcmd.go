@@ -18,6 +18,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/relay/policy"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
+	"github.com/dragoman-mcp/dragoman/internal/team/vault"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httplink"
 )
@@ -82,6 +83,7 @@ func (c *configCheckCommand) run(cmd *cobra.Command, _ []string) error {
 	if snapshot != nil {
 		problems = append(problems, missingCAs(path, snapshot)...)
 		problems = append(problems, certificateProblems(path, snapshot.TLS)...)
+		problems = append(problems, sealKeyProblems(path, snapshot.SealKeys)...)
 		problems = append(problems, c.ruleProblems(cmd.Context(), path, snapshot)...)
 	}
 	err := problems.Err()
@@ -201,6 +203,19 @@ func missingCAs(path string, s *config.Snapshot) (out config.Problems) {
 		}
 	}
 	return out
+}
+
+// sealKeyProblems returns what is wrong with the file of sealing keys.
+func sealKeyProblems(file, keys string) config.Problems {
+	if keys == "" {
+		return nil
+	}
+	_, err := vault.ReadSealing(keys)
+	var bad *vault.Error
+	if errors.As(err, &bad) {
+		return config.Problems{{File: file, Path: "dragoman.sealKeys", Text: bad.Text, Hint: bad.Next}}
+	}
+	return nil
 }
 
 // certificateProblems returns what is wrong with the files of a certificate.

@@ -342,6 +342,10 @@ func serveSettings() map[string]setting {
 				play(s.T, setting{ours: `database: "postgres://dragoman@127.0.0.1:1/team"`, fails: "dragoman cannot connect to the database \"team\""})
 			},
 		},
+		"dragoman.sealKeys": {
+			ours:  `sealKeys: none.keys`,
+			fails: `none.keys does not exist`,
+		},
 		"dragoman.vault.key": {
 			ours: `vault: {key: "env:SETTINGS_VAULT"}`,
 			effect: func(s *stage) {

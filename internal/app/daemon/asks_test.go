@@ -148,7 +148,7 @@ func TestT11_RestartWhileACallIsParked(t *testing.T) {
 	u.wantGone(t)
 	r = run(t, u)
 	m := r.post("/mcp", canElicit(modernBody("2", "tools/call", retryOf(params, state, key, `{}`))), modernHeader("tools/call", "ask")...).message(t)
-	if errorCode(m) != -32602 || errorData(m, "outcome") != "unknown" || errorData(m, "retryable") != "false" || !strings.Contains(string(m.Raw), "may have executed it") {
+	if errorCode(m) != -32602 || errorData(m, "outcome") != "unknown" || errorData(m, "retryable") != "false" || !strings.Contains(string(m.Raw), "may have executed the call") {
 		t.Errorf("the retry: %s", m.Raw)
 	}
 	r.call("/mcp", "echo", `{"v":1}`).wantText(t, `{"v":1}`)

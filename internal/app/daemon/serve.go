@@ -107,6 +107,7 @@ type ServeOptions struct {
 
 	secondLook time.Duration         // for tests; 0 means the constant secondLook
 	startWait  time.Duration         // for tests; 0 means startReport
+	sealWait   time.Duration         // for tests; 0 means the constant sealWait
 	noCalls    bool                  // for tests; do not record the calls of clients
 	documents  oauth.Doer            // for tests; fetches the documents of clients
 	recent     *logring.Ring         // keeps the recent log records; Serve sets it
@@ -114,6 +115,7 @@ type ServeOptions struct {
 	safe       *store.Safe           // the same with its vault
 	cert       *httpdoor.Certificate // what it shows at the address; nil without TLS; Serve sets it
 	read       map[string][]byte     // the sealed secrets when Config was read; Serve sets it
+	seals      *sealKeys             // nil without dragoman.sealKeys; Serve sets it
 }
 
 // Console says how to open the console of a running Serve.
@@ -165,6 +167,9 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 	if o.cert, err = certificate(o.Config.TLS, address, plain); err != nil {
 		return err
 	}
+	if o.seals, err = openSealKeys(o.Config.SealKeys, cmp.Or(o.sealWait, sealWait)); err != nil {
+		return err
+	}
 	e, err := newEntry(ctx, &o, address)
 	if err != nil {
 		return err
@@ -191,6 +196,9 @@ func (d *daemon) serve(ctx context.Context, e *entry, address string, reload <-c
 	running.Go(func() { e.follow(ctx, d.opts.store, d.homes.InFile, d.runtime.Endpoints().EndSeat, d.runtime.Regraded) })
 	if d.opts.cert != nil {
 		running.Go(func() { followCertificate(ctx, d.opts.cert, d.opts.Config.TLS, d.log) })
+	}
+	if d.opts.seals != nil {
+		running.Go(func() { d.opts.seals.follow(ctx, d.log) })
 	}
 	running.Go(func() { d.homes.follow(ctx) })
 	running.Go(func() { followPins(ctx, d.opts.store, d.runtime.PinsChanged) })
@@ -395,7 +403,7 @@ func newDaemon(o ServeOptions, e *entry, local bool) *daemon {
 	d.runtime = runtime.New(runtime.Options{
 		Config: o.Config, Log: o.Log, Events: d.events, Calls: kept, Recent: o.recent, Guard: d.guard, Principal: e.gate.Principal, Reach: e.gate.Reach, Caller: e.gate.Caller, Budget: d.budget, Drain: o.Drain, Version: o.Version,
 		Exposed: !local, TaskKey: taskKey(o.KeyFolders, o.Log), ListFolder: listFolder(o.KeyFolders, o.Log), Own: d.own, Gate: o.Gate, Traces: d.traces.Tracer(),
-		Credentials: d.signIns.credentials, SignIn: d.signIns.of, Prompts: promptsIn(o.store), Keyed: !e.gate.Open(), Pins: newPinKeeper(o.store, pinFile(&o), o.Log),
+		Seals: o.seals.shared(), Places: o.seals.places(), Credentials: d.signIns.credentials, SignIn: d.signIns.of, Prompts: promptsIn(o.store), Keyed: !e.gate.Open(), Pins: newPinKeeper(o.store, pinFile(&o), o.Log),
 	})
 	d.masks.Store(d.runtime)
 	d.project = d.runtime.Default()
@@ -561,6 +569,7 @@ func needsRestart(a, b *config.Snapshot) (names []string) {
 		{"tls", a.TLS == b.TLS},
 		{"database", a.Database == b.Database},
 		{"vault.key", a.VaultKey == b.VaultKey},
+		{"sealKeys", a.SealKeys == b.SealKeys},
 		{"egress.allow", slices.Equal(a.Egress.Allow, b.Egress.Allow)},
 		{"access", reflect.DeepEqual(a.Access, b.Access)},
 		{"allowedHosts", slices.Equal(a.Hosts, b.Hosts)},

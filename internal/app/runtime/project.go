@@ -105,6 +105,9 @@ func (r *Runtime) newProject(name string, s *config.Snapshot) *Project {
 	}
 	p.bridge = NewBridge(p.events, p.budget)
 	p.bridge.Keys, p.bridge.Places, p.bridge.Own = bridge.NewKeys(key), o.Places, o.Own
+	if o.Seals != nil {
+		p.bridge.Keys = o.Seals.Keyring(name)
+	}
 	p.hooks = Hooks{
 		Log: p.log, Events: p.events, Recent: p.recent, Version: o.Version, Exposed: o.Exposed, Changed: p.changed,
 		Starts: upstream.NewStarts(1), Own: o.Own, Pinned: func() bool { return p.PinMode() != pins.Off },

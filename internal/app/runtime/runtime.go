@@ -13,6 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/base/spans"
 	"github.com/dragoman-mcp/dragoman/internal/base/work"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/relay/bridge"
 	"github.com/dragoman-mcp/dragoman/internal/relay/calls"
 	"github.com/dragoman-mcp/dragoman/internal/relay/catalog"
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
@@ -71,6 +72,9 @@ type Options struct {
 	// TaskKey signs the ids of tasks; see bridge.NewKeys. Each project gets a key of its own from it. The
 	// names of the files in ListFolder also depend on it.
 	TaskKey []byte
+	// Seals has the keys that replicas share for states and ids of tasks. Nil means that each project has keys of its
+	// own, for this process alone.
+	Seals *bridge.Roots
 	// ListFolder is the folder in which the lists of the servers are kept, so that the next process can
 	// show them while the servers start. It is created if necessary. "" means that no lists are kept.
 	ListFolder string

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/base64"
 	"fmt"
 	"log/slog"
 	"math"
@@ -179,6 +180,7 @@ func (c *compiler) readOurs(o *object, s *Snapshot) {
 	c.readLimits(o.object("limits"), &s.Limits)
 	s.Database = c.readDatabase(o)
 	s.VaultKey = c.readVault(o.object("vault"))
+	s.SealKeys = c.readSealKeys(o)
 	c.readEgress(o.object("egress"), s)
 	if n := o.text("publicURL", &s.PublicURL); n != nil {
 		if bad, hint := badPublicURL(s.PublicURL); bad != "" {
@@ -256,6 +258,20 @@ func (c *compiler) readVault(o *object) (key string) {
 	}
 	o.done()
 	return key
+}
+
+// readSealKeys reads the path of the file with the keys that replicas share. Somebody may have written a key itself, so
+// a problem doesn't show the value.
+func (c *compiler) readSealKeys(o *object) (path string) {
+	n := o.text("sealKeys", &path)
+	if n == nil {
+		return ""
+	}
+	if raw, err := base64.StdEncoding.DecodeString(strings.TrimSpace(path)); err == nil && len(raw) >= 16 || strings.Contains(path, "\n") {
+		c.problem(n, o.at("sealKeys"), "is not a path", "write the keys into a file of their own, and the path of this file here")
+		return ""
+	}
+	return c.relative(n, o.at("sealKeys"), path)
 }
 
 // readTLS reads the paths of the certificate and its key. Only whoever loads the files knows whether they're

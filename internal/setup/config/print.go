@@ -40,6 +40,9 @@ func (s *Snapshot) AppendYAML(dst []byte) []byte {
 	if s.Database != "" {
 		p.text(1, "database", s.databaseForPeople())
 	}
+	if s.SealKeys != "" {
+		p.text(1, "sealKeys", s.SealKeys)
+	}
 	if s.VaultKey != "" {
 		p.line(1, "vault:")
 		p.text(2, "key", s.VaultKey)

@@ -43,6 +43,8 @@ type Snapshot struct {
 	// PublicURL is the URL at which clients reach the path "/" through a reverse proxy, without a
 	// slash at the end; "" for none.
 	PublicURL string
+	// SealKeys is the path of the file with the keys that replicas share; "" for none.
+	SealKeys string
 	// TLS is what serve shows at an address that other machines can reach. At a loopback address it isn't used.
 	TLS     TLS
 	Hosts   []string // Host headers to accept in addition to the loopback names

@@ -281,7 +281,7 @@ func indent(line string) int { return len(line) - len(strings.TrimLeft(line, " \
 func secretKey(key string) bool {
 	lower := strings.ToLower(key)
 	switch {
-	case lower == "env", lower == "environment", lower == "vault", lower == "tls", lower == "assertion", strings.HasSuffix(lower, "headers"):
+	case lower == "env", lower == "environment", lower == "vault", lower == "tls", lower == "sealkeys", lower == "assertion", strings.HasSuffix(lower, "headers"):
 		return true
 	case strings.HasPrefix(lower, "x-"): // such a key often has anchors, which env and headers may use
 		return true
