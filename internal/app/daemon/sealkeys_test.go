@@ -343,3 +343,35 @@ func TestSealWait(t *testing.T) {
 		t.Error("serve starts without the file")
 	}
 }
+
+// TestReplicasShareASignIn answers the question for a sign-in at another replica than the one that has asked.
+func TestReplicasShareASignIn(t *testing.T) {
+	t.Parallel()
+	_, c := secured(t, "ok")
+	s := *config.Default()
+	s.Servers, s.SealKeys = []config.Server{c}, sealFiles(t, sealingKey(1))[0]
+	database := filepath.Join(t.TempDir(), "dragoman.db")
+	at := func(o *ServeOptions) { o.Database = database }
+	first, other := serve(t, &s, at), serve(t, &s, at)
+	send := func(r *rig, more string) *jsonrpc.Message {
+		t.Helper()
+		body := strings.Replace(modernBody("1", "tools/call", `"name":"echo","arguments":{"text":"hello"}`+more), `clientCapabilities":{}`, `clientCapabilities":{"elicitation":{"url":{}}}`, 1)
+		return r.post("/s/gh/mcp", body, modernHeader("tools/call", "echo")...).message(t)
+	}
+	m := send(first, "")
+	state, key := inputRequestOf(t, m)
+	ask := jsonrpc.Find(m.Raw, jsonrpc.Find(m.Raw, m.ResultMember("inputRequests"), strings.Trim(key, `"`)), "params")
+	link, _ := jsonrpc.Text(m.Raw, jsonrpc.Find(m.Raw, ask, "url"))
+	if err := visit(t.Context(), link); err != nil {
+		t.Fatal(err)
+	}
+	retry := fmt.Sprintf(`,"requestState":%s,"inputResponses":{%s:{"action":"accept"}}`, state, key)
+	soon(t, "the other replica hears of the sign-in", func() bool {
+		return !strings.Contains(other.modern("/s/gh/mcp", "1", "tools/list", "", "").body, `"sign_in"`)
+	})
+	for _, r := range []*rig{other, first} {
+		if m := send(r, retry); !strings.Contains(toolText(m), "hello") {
+			t.Errorf("the retry at the other: %t, %s", r == other, m.Raw)
+		}
+	}
+}
