@@ -242,3 +242,24 @@ func TestCheckCertificate(t *testing.T) {
 	u.write("key.pem", "-----BEGIN PRIVATE KEY-----\naGVsbG8=\n-----END PRIVATE KEY-----\n")
 	check(exitFailure, "dragoman.tls.key: the key in ")
 }
+
+// TestCheckSealKeys checks that config check reports what is wrong with the file of sealing keys.
+func TestCheckSealKeys(t *testing.T) {
+	u := newUser(t)
+	u.write("dragoman.yaml", "mcpServers: {a: {url: \"https://x.example/mcp\"}}\ndragoman: {sealKeys: seal.keys}\n")
+	for _, c := range []struct {
+		keys, want string
+		code       int
+	}{
+		{"", "seal.keys does not exist; make it with `(umask 077; openssl rand -base64 32 > ", exitFailure},
+		{"c2hvcnQ=\n", "is malformed: line 1 has a key of 5 bytes, and a key has 32; write one line of ", exitFailure},
+		{"q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQq83vEjRWeJA=\n", "ok", exitOK},
+	} {
+		if c.keys != "" {
+			u.write("seal.keys", c.keys)
+		}
+		if code, out, said := u.run("config", "check"); code != c.code || !strings.Contains(out, c.want) || c.keys != "" && strings.Contains(out, c.keys) {
+			t.Errorf("%d, want %d and %s: %s%s", code, c.code, c.want, out, said)
+		}
+	}
+}
