@@ -9,6 +9,7 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
+	"github.com/spf13/cobra"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -35,15 +36,30 @@ func oauthWeb(t *testing.T) string {
 	return web.URL + a.Path()
 }
 
+// program returns dragoman with arguments and the configuration of the stage, and what it will print.
+func (s *stage) program(args ...string) (*cobra.Command, *logtest.Buffer) {
+	said := &logtest.Buffer{}
+	a := &app{world: world{backend: Daemon(), stdin: strings.NewReader(""), stdout: said, env: s.env, program: "dragoman", status: newStatus(said, false, s.env)}}
+	root := a.root()
+	root.SetArgs(append(args, "-c", filepath.Join(s.dir, "dragoman.yaml")))
+	return root, said
+}
+
+// command runs dragoman against the daemon of the stage, and returns what it prints.
+func (s *stage) command(args ...string) string {
+	s.Helper()
+	root, said := s.program(append(args, "--listen", strings.TrimPrefix(s.base, "http://"))...)
+	if err := root.ExecuteContext(s.Context()); err != nil {
+		s.Errorf("%v: %v", args, err)
+	}
+	return said.String()
+}
+
 // login runs `dragoman login a` with the configuration of the stage until it has printed a link, which is what login
 // returns, or has failed. With until, it runs until it has printed that.
 func (s *stage) login(until string) string {
 	s.Helper()
-	env := func(name string) (string, bool) { return "", false }
-	said := &logtest.Buffer{}
-	a := &app{world: world{backend: Daemon(), stdin: strings.NewReader(""), stdout: said, env: env, program: "dragoman", status: newStatus(said, false, env)}}
-	root := a.root()
-	root.SetArgs([]string{"login", "a", "-c", filepath.Join(s.dir, "dragoman.yaml"), "--json"})
+	root, said := s.program("login", "a", "--json")
 	ctx, cancel := context.WithCancel(s.Context())
 	defer cancel()
 	done := make(chan error, 1)

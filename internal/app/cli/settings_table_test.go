@@ -60,7 +60,7 @@ func policySettings() map[string]setting {
 		"dragoman.policy.who.keys":                       row(`{match: a/echo, who: {keys: [ci]}, do: allow}`+rest, true),
 		"dragoman.policy.who.people":                     row(`{match: a/echo, who: {people: [ada]}, do: allow}`+rest, true),
 		"dragoman.policy.who.roles":                      row(`{match: a/echo, who: {roles: [operator]}, do: allow}`+rest, false),
-		"dragoman.questions":                             {ours: `questions: console`, effect: func(s *stage) { s.wants(s.get("/api/v1/questions"), `"mode": "console"`) }},
+		"dragoman.questions":                             {ours: `questions: console`, effect: func(s *stage) { s.wants(s.command("questions", "--json"), `"mode": "console"`) }},
 		"dragoman.pins":                                  {ours: `pins: hold`, effect: func(s *stage) { s.wants(s.get("/api/v1/pins"), `"mode": "hold"`) }},
 	}
 }
@@ -130,8 +130,8 @@ func projectSettings() map[string]setting {
 			s.wants(s.get("/api/v1/pins"), `"mode": "warn"`)
 		}),
 		"dragoman.projects.NAME.questions": row(`use: [a], questions: console`, func(s *stage) {
-			s.wants(s.get("/api/v1/questions?project=shop"), `"mode": "console"`)
-			s.wants(s.get("/api/v1/questions"), `"mode": "off"`)
+			s.wants(s.command("questions", "--json", "--project", "shop"), `"mode": "console"`)
+			s.wants(s.command("questions", "--json"), `"mode": "off"`)
 		}),
 		"dragoman.projects.NAME.tools": row(`use: [a], tools: {mode: search}`, tools(`"search_tools"`, `"a__echo"`)),
 		"dragoman.projects.NAME.limits": row(`limits: {body: 1KiB}`, func(s *stage) {

@@ -54,6 +54,9 @@ type stage struct {
 	seen []string // the requests to the HTTP server
 }
 
+// env has the environment of the daemon and the commands: only a folder for the daemon's key.
+func (s *stage) env(name string) (string, bool) { return s.dir, name == "XDG_RUNTIME_DIR" }
+
 const modernMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
 
 // post sends a body and returns the status and the body of the response.
@@ -221,7 +224,7 @@ func play(t *testing.T, row setting) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	env := func(name string) (string, bool) { return "", false }
+	env := s.env
 	a := &app{world: world{backend: Daemon(), stdin: strings.NewReader(""), stdout: io.Discard, env: env, program: "dragoman", status: newStatus(s.log, false, env)}}
 	defer a.status.End() // as Main does
 	root := a.root()
