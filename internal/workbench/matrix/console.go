@@ -51,6 +51,8 @@ func playConsole(ctx context.Context, o *Options, p Pair) map[string]verdict {
 	if ctx.Err() != nil {
 		return nil
 	}
+	quiet := *o // Env and Capture are for the conversation of the other column
+	quiet.Env, quiet.Capture, o = nil, nil, &quiet
 	s := &stage{program: o.Program}
 	defer s.strike()
 	names := o.helped(p)

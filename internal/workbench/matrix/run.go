@@ -25,7 +25,7 @@ type Options struct {
 	// Env returns additional environment variables, as K=V, for the Dragoman process of a pair.
 	// Capture returns a writer for the messages of the pair's client; see
 	// fake.ClientOptions.Capture. Several goroutines may call Env and Capture at the same time. The
-	// two functions are not called for conversations without Dragoman. Both may be nil.
+	// two functions are not called for conversations without Dragoman or with the console. Both may be nil.
 	Env     func(p Pair) []string
 	Capture func(p Pair) io.Writer
 }
