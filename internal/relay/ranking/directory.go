@@ -22,10 +22,10 @@ var verbs = setOf(`add aggregate allocate apply archive assign attach batch bulk
 func (x *Index) Words(n int) []string {
 	tools, spelt := map[string]int{}, map[string]map[string]int{}
 	for _, t := range x.tools {
-		seen := setOf(strings.Join(wordsOf(t.Server), " "))
+		seen := setOf(strings.Join(wordsOf(t.Server), " "))()
 		for _, w := range wordsOf(t.bare()) {
 			term := string(termOf([]byte(w)))
-			if seen[w] || seen[term] || verbs[w] || len(w) < 2 {
+			if seen[w] || seen[term] || verbs()[w] || len(w) < 2 {
 				continue
 			}
 			seen[term] = true

@@ -147,7 +147,7 @@ func queriedIn(query string) (out []queried) {
 			last := &out[len(out)-1]
 			last.parts = append(last.parts, queried{word: string(word)})
 		default:
-			if skipped = empty[string(word)] || len(out) == maxTerms; !skipped {
+			if skipped = empty()[string(word)] || len(out) == maxTerms; !skipped {
 				out = append(out, queried{word: string(word)})
 			}
 		}
@@ -186,7 +186,7 @@ func (s *search) concepts(query string) (out []concept) {
 
 func (s *search) concept(term string, as form) concept {
 	c := concept{[]weighted{{term, as, 1}}}
-	for _, t := range synonyms[term] {
+	for _, t := range synonyms()[term] {
 		c.terms = append(c.terms, weighted{t, anyForm, s.w.synonym})
 	}
 	return c

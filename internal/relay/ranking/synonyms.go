@@ -1,6 +1,9 @@
 package ranking
 
-import "strings"
+import (
+	"strings"
+	"sync"
+)
 
 // empty are words that say nothing about a tool.
 var empty = setOf(`a an the this that these those it its there here what which who whom whose when where how why
@@ -10,18 +13,19 @@ var empty = setOf(`a an the this that these those it its there here what which w
 	some any all each every other another such same own just only also too very more most much many few
 	please want wants need needs like let lets would tool tools using use via want give tell`)
 
-func setOf(words string) map[string]bool {
-	out := map[string]bool{}
-	for _, w := range strings.Fields(words) {
-		out[w] = true
-	}
-	return out
+// setOf returns the set of some words. Like synonyms, it's made when it's first needed, and not when the program starts.
+func setOf(words string) func() map[string]bool {
+	return sync.OnceValue(func() map[string]bool {
+		out := map[string]bool{}
+		for _, w := range strings.Fields(words) {
+			out[w] = true
+		}
+		return out
+	})
 }
 
 // synonyms has, for the term of each word in groups, the terms of the others in its groups.
-var synonyms = synonymsOf(groups)
-
-func synonymsOf(groups []string) map[string][]string {
+var synonyms = sync.OnceValue(func() map[string][]string {
 	out := map[string][]string{}
 	for _, g := range groups {
 		var terms []string
@@ -37,7 +41,7 @@ func synonymsOf(groups []string) map[string][]string {
 		}
 	}
 	return out
-}
+})
 
 // groups are words that people and servers use for the same thing. A word may be in several.
 var groups = []string{
