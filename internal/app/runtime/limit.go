@@ -12,6 +12,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
+	"github.com/dragoman-mcp/dragoman/internal/relay/finder"
 	"github.com/dragoman-mcp/dragoman/internal/relay/limits"
 	"github.com/dragoman-mcp/dragoman/internal/relay/policy"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
@@ -91,13 +92,21 @@ func (l *limiter) claims(c *policy.Call, room *[maxClaims]limits.Claim) []limits
 }
 
 // counts reports whether a request counts. What reaches a server does, which lists do only at the endpoint of one
-// server. What ends something doesn't, or a client that has sent too much could not stop it.
+// server, and so does a search: it costs nobody else anything, but one client could keep us busy with nothing but
+// searches. What ends something doesn't, or a client that has sent too much could not stop it.
 func counts(c *policy.Call) bool {
 	switch c.Request.Msg.Method {
 	case mcp.MethodUnsubscribe, mcp.MethodCancelTask, mcp.MethodSetLevel, mcp.MethodListen:
 		return false
 	}
-	return c.Server != "" || c.Request.Msg.Method == mcp.MethodReadResource // a result that we keep
+	switch {
+	case c.Server != "":
+		return true
+	case c.Request.Msg.Method == mcp.MethodReadResource: // a result that we keep
+		return true
+	}
+	// A tool that we answer ourselves. With Via, it's a call that names no tool, of which no server hears.
+	return c.Request.Msg.Method == mcp.MethodCallTool && c.Via == "" && finder.Ours(c.Name)
 }
 
 // Before implements policy.Step.

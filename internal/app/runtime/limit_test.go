@@ -145,6 +145,54 @@ func TestLimitsAtEveryDoor(t *testing.T) {
 	}
 }
 
+// TestLimitsOfSearches uses up each limit with the tools of search mode. Searches and descriptions count, except for a
+// server, and a call through call_tool counts once. Bob, who has another key, goes on unless the limit is everybody's.
+func TestLimitsOfSearches(t *testing.T) {
+	asks := []string{
+		`"name":"search_tools","arguments":{"query":"echo"}`, `"name":"describe_tools","arguments":{"names":["old__echo"]}`,
+		`"name":"call_tool","arguments":{` + echoing("old__", "x") + `}`, `"name":"call_tool","arguments":{` + echoing("new__", "x") + `}`,
+	}
+	for _, revision := range mcp.Revisions() {
+		for limit, c := range map[string]struct {
+			whose  string
+			passed int // of asks, until one is refused; 0 if that depends on their bytes
+			all    bool
+		}{
+			"per: key, callsPerSecond: 0.01, burst: 4":     {`the key "ann/1"`, 4, false},
+			"per: person, callsPerSecond: 0.01, burst: 4":  {`"ann" with all keys together`, 4, false},
+			"per: project, callsPerSecond: 0.01, burst: 4": {`the project "default"`, 4, true},
+			"per: key, bytesPerMinute: 1KiB":               {`the key "ann/1"`, 0, false},
+			"per: server, callsPerSecond: 0.01, burst: 1":  {"", 4, false},
+		} {
+			t.Run(revision.String()+" "+limit, func(t *testing.T) {
+				t.Parallel()
+				h := newLimitedHouse(t, "{"+limit+"}")
+				ann, bob := h.client(t, "ann/1", revision, "/find", fake.ClientOptions{}), h.client(t, "bob/1", revision, "/find", fake.ClientOptions{})
+				passed := 0
+				for passed < len(asks) && !strings.HasPrefix(said(t, ann, mcp.MethodCallTool, asks[passed]), "error") {
+					passed++
+				}
+				if passed == 0 || c.passed > 0 && passed != c.passed || h.executions("x") != max(0, passed-2) {
+					t.Errorf("%d calls have passed, and the servers got %d", passed, h.executions("x"))
+				}
+				for _, ask := range asks {
+					got := said(t, ann, mcp.MethodCallTool, ask)
+					whose := c.whose
+					if whose == "" && strings.Contains(ask, "call_tool") {
+						whose = "the server "
+					}
+					if refused := strings.Contains(got, "the request was not sent: "+whose) && strings.Contains(got, " gets at most "); refused != (whose != "") || strings.Contains(got, ". ") && refused {
+						t.Errorf("%s: %s", ask, got)
+					}
+				}
+				if got := said(t, bob, mcp.MethodCallTool, asks[0]); strings.HasPrefix(got, "error") != c.all {
+					t.Errorf("bob: %s", got)
+				}
+			})
+		}
+	}
+}
+
 // TestRefusalOfALimit checks what a client and the record of calls get.
 func TestRefusalOfALimit(t *testing.T) {
 	h := newLimitedHouse(t, `{per: server, servers: new, callsPerSecond: 0.5, burst: 1}, {per: project, callsInFlight: 9}`)
