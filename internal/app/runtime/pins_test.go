@@ -99,6 +99,7 @@ func (k *memoryKeeper) has(t *testing.T, server string) {
 // them.
 type pinnedHouse struct {
 	*house
+	wire    *house // hears what the servers get, also after a restart
 	keeper  memoryKeeper
 	text    string
 	changed map[string]*atomic.Bool // by server
@@ -110,10 +111,10 @@ type pinnedHouse struct {
 func newPinnedHouse(t *testing.T, settings string) *pinnedHouse {
 	h := &pinnedHouse{changed: map[string]*atomic.Bool{"old": {}, "new": {}}, servers: map[*fake.Client]string{}}
 	h.onlyFor.Store("")
-	h.house = &house{gate: &gate{}}
+	h.wire = &house{gate: &gate{}}
 	h.text = settings + "mcpServers:\n"
 	for name, profile := range map[string]string{"old": "strict-2025-11-25", "new": "strict-2026-07-28"} {
-		s, err := fake.NewServer(profile, fake.Options{Capture: h.house})
+		s, err := fake.NewServer(profile, fake.Options{Capture: h.wire})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -130,9 +131,12 @@ func newPinnedHouse(t *testing.T, settings string) *pinnedHouse {
 
 // start runs the house, as after a restart.
 func (h *pinnedHouse) start(t *testing.T) {
-	h.house = &house{gate: h.house.gate, got: h.house.got}
+	h.house = &house{gate: h.wire.gate}
 	h.open(t, h.text, func(o *Options) { o.Pins, o.Events = &h.keeper, &event.Publisher{} })
 }
+
+// sent returns how many requests for a method the servers have got.
+func (h *pinnedHouse) sent(method string) int { return h.wire.sent(method) }
 
 // changing returns the handler of a server whose lists change. Its URIs have a scheme of their own, so that only it
 // has them.

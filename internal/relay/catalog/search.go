@@ -331,7 +331,8 @@ func firstClaim(all []claim) Source {
 // that has it. It doesn't remember that none of them has it, because the next call may make the resource.
 // If several have it, the one with the first claim is chosen, and else the first in the configuration.
 // But for an exclusive URI, holder then returns nil, because nobody can tell which one is meant. Servers
-// that are still starting are not asked, and neither are those that come after one of them.
+// that are still starting are not asked, and neither are those that come after one of them, nor one whose
+// template for the URI is held: to ask is to read.
 func (s *search) holder(ctx context.Context) Source {
 	if !s.ask || s.c.Holds == nil || strings.Contains(s.uri, "{") {
 		return nil // a URI template is not a URI (RFC 6570)
@@ -340,7 +341,11 @@ func (s *search) holder(ctx context.Context) Source {
 	order := s.claims(ctx, s.a, s.uri)
 	rank := s.ranks(order)
 	for _, u := range s.ready(ctx) {
-		if s.answers[u] == notAsked && rank(u) >= 0 {
+		held, own := s.heldBy(u)
+		if own {
+			return nil // it would be this server's, so no other one has to know the URI either
+		}
+		if !held && s.answers[u] == notAsked && rank(u) >= 0 {
 			all = append(all, u)
 		}
 	}

@@ -76,6 +76,21 @@ func (v View) withheld(kind Kind, offered string) error {
 	return nil
 }
 
+// heldBy reports whether a template of a server that matches the URI is held, so that the server may not be asked for
+// it. own means that the template is one that would lead to the server if it weren't held.
+func (s *search) heldBy(u Source) (held, own bool) {
+	s.c.mu.Lock()
+	defer s.c.mu.Unlock()
+	p := s.c.seenLocked(mcp.MethodListTemplates, u, s.a)
+	for i := 0; p != nil && i < len(p.left); i++ {
+		if x := &p.left[i]; x.names(KindResource, s.uri) && !s.c.listsLocked(u.Name(), s.uri) {
+			held = true
+			own = own || strengthOf(mcp.MethodListTemplates, nameOfItem(KindTemplate, x.JSON), s.uri) == fixedTemplate
+		}
+	}
+	return held, own
+}
+
 // names reports whether an item is held, and is the one with a server's own name.
 func (x *HiddenItem) names(kind Kind, name string) bool {
 	if !x.Held {
