@@ -79,15 +79,15 @@ func Search(args jsonrpc.Value, tools Tools) Answer {
 	case whole:
 		fmt.Fprintf(&out, ", all of %s. describe_tools shows parameters.", of.Name)
 	case of.Name != "":
-		fmt.Fprintf(&out, ", of %s. describe_tools shows parameters.", of.Name)
+		fmt.Fprintf(&out, ", of %s, the closest first; it may be that none fits. describe_tools shows parameters.", of.Name)
 	default:
-		out.WriteString(". describe_tools shows parameters; name a server to see all it has.")
+		out.WriteString(", the closest first; it may be that none fits. describe_tools shows parameters; name a server to see all it has.")
 	}
 	for _, h := range hits {
 		out.WriteString("\n" + h.Tool.Line(tools.Reads(h.Tool.Name)))
 	}
 	if first := hits[0]; first.Score > 0 && (len(hits) == 1 || first.Score >= ahead*hits[1].Score) && len(first.Tool.Definition) < attached {
-		out.WriteString("\n")
+		out.WriteString("\nIf it's the first, this is its definition:\n")
 		out.Write(tools.Definition(first.Tool.Name))
 	}
 	return Answer{Text: out.String() + missing(tools)}

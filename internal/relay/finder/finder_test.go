@@ -83,15 +83,15 @@ func TestSearch(t *testing.T) {
 		lines int
 		has   string
 	}{
-		"usual":              {`{"query":"read a file"}`, "8 of 47 tools. describe_tools shows parameters; name a server to see all it has.\n", 8, ""},
-		"a limit":            {`{"query":"read a file","limit":3}`, "3 of 47 tools.", 3, ""},
-		"too much":           {`{"query":"read a file","limit":1000}`, "25 of 47 tools.", 25, ""},
-		"too little":         {`{"query":"read a file","limit":-1}`, "1 of 47 tools.", 1, ""},
-		"a big server":       {`{"query":"read a file","server":"a"}`, "8 of 47 tools, of a. ", 8, ""},
+		"usual":              {`{"query":"read a file"}`, "8 of 47 tools, the closest first; it may be that none fits. describe_tools shows parameters; name a server to see all it has.\n", 8, ""},
+		"a limit":            {`{"query":"read a file","limit":3}`, "3 of 47 tools, ", 3, ""},
+		"too much":           {`{"query":"read a file","limit":1000}`, "25 of 47 tools, ", 25, ""},
+		"too little":         {`{"query":"read a file","limit":-1}`, "1 of 47 tools, ", 1, ""},
+		"a big server":       {`{"query":"read a file","server":"a"}`, "8 of 47 tools, of a, ", 8, ""},
 		"a small one, whole": {`{"query":"tide","server":"Small","limit":1}`, "2 of 47 tools, all of Small. ", 2, "Small__moon("},
 		"in another case":    {`{"query":"","server":"small"}`, "2 of 47 tools, all of Small. ", 2, ""},
-		"far ahead":          {`{"query":"tide"}`, "1 of 47 tools.", 1, `{"name":"Small__tide"`},
-		"a name":             {`{"query":"please call a__read_0 now"}`, "8 of 47 tools. describe_tools shows parameters; name a server to see all it has.\na__read_0() [read] ", 8, ""},
+		"far ahead":          {`{"query":"tide"}`, "1 of 47 tools, ", 1, `{"name":"Small__tide"`},
+		"a name":             {`{"query":"please call a__read_0 now"}`, "8 of 47 tools, the closest first; it may be that none fits. describe_tools shows parameters; name a server to see all it has.\na__read_0() [read] ", 8, ""},
 	} {
 		got := Search(args(c.args), s)
 		if got.Failed || !strings.HasPrefix(got.Text, c.begin) || lines(got) != c.lines || !strings.Contains(got.Text, c.has) {

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 )
 
 // verbs are words of names that say what a tool does, and not with what. Words that mean nothing alone are
@@ -18,14 +20,36 @@ var verbs = setOf(`add aggregate allocate apply archive assign attach batch bulk
 	api by id ids info multiple my of or self single to for from in on with all the and a`)
 
 // Words returns the n commonest nouns in the names of the tools, for a directory that says what each server
-// is about, such as issues and repository. It returns fewer if there are no more.
+// is about, such as issues and repository. It returns fewer if there are no more. If names have only verbs, as
+// that of a server's only tool often has, the nouns are those of titles, or else the words are verbs.
 func (x *Index) Words(n int) []string {
+	named := func(t *Tool) string { return t.bare() }
+	out := x.words(named, verbs())
+	if len(out) == 0 {
+		out = x.words((*Tool).title, verbs())
+	}
+	if len(out) == 0 {
+		out = x.words(named, nil)
+	}
+	return out[:max(0, min(n, len(out)))]
+}
+
+// title returns the titles of a tool.
+func (t *Tool) title() string {
+	def := jsonrpc.ValueOf(t.Definition)
+	own, _ := def.Get("title").Text()
+	hint, _ := def.Get("annotations", "title").Text()
+	return cut(own, maxNote) + " " + cut(hint, maxNote)
+}
+
+// words returns the words of a text of each tool, without those of its server and some others, the commonest first.
+func (x *Index) words(text func(*Tool) string, without map[string]bool) []string {
 	tools, spelt := map[string]int{}, map[string]map[string]int{}
 	for _, t := range x.tools {
 		seen := setOf(strings.Join(wordsOf(t.Server), " "))()
-		for _, w := range wordsOf(t.bare()) {
+		for _, w := range wordsOf(text(t)) {
 			term := string(termOf([]byte(w)))
-			if seen[w] || seen[term] || verbs()[w] || len(w) < 2 {
+			if seen[w] || seen[term] || without[w] || len(w) < 2 {
 				continue
 			}
 			seen[term] = true
@@ -37,7 +61,6 @@ func (x *Index) Words(n int) []string {
 		}
 	}
 	out := commonest(tools)
-	out = out[:max(0, min(n, len(out)))]
 	for i, term := range out {
 		out[i] = commonest(spelt[term])[0]
 	}

@@ -206,6 +206,15 @@ func TestWords(t *testing.T) {
 	if got := x.Words(5); !slices.Equal(got, []string{"issues", "repositories", "github"}) {
 		t.Errorf("%q", got)
 	}
+	for definition, want := range map[string]string{
+		`{"title":"Fetch a URL"}`: "url", `{"annotations":{"title":"Fetch\nfrom the \u001b[31m web"}}`: "31 web",
+		`{}`: "fetch", `{"title":"Get"}`: "fetch", `{"title":7}`: "fetch",
+	} {
+		x := New([]Tool{{Name: "one__fetch", Bare: "fetch", Server: "one", Definition: []byte(definition)}})
+		if got := strings.Join(x.Words(5), " "); got != want {
+			t.Errorf("%s: %q, want %q", definition, got, want)
+		}
+	}
 	if got := New(nil).Words(5); len(got) != 0 {
 		t.Errorf("%q", got)
 	}
