@@ -97,6 +97,18 @@ const steps = {
     const got = await c.instructions()
     must(got === target.instructions, `got the instructions ${JSON.stringify(got)}`)
   },
+  // Among very many tools, as a model does it: find one, read what it needs, call it.
+  async finding(c) {
+    const { tools } = await c.tools()
+    must(tools.length === 4, tools)
+    const found = await c.call('search_tools', { query: 'delete calendar event' })
+    const [head, first] = found.content[0].text.split('\n')
+    const name = first.split('(')[0]
+    must(head.includes(' of 500 tools') && name === 'calendar__delete_calendar_event', found)
+    matches(await c.call('describe_tools', { names: [name] }), /inputSchema/)
+    matches(await c.call('call_tool', { name }), /arguments.id is missing/)
+    matches(await c.call('call_tool', { name, arguments: { id: 7 } }), /"delete_calendar_event \{/)
+  },
   // A strict server has a tool that lists the client's violations of the revision.
   async rules(c) {
     const { content } = await c.call(names.violations, {})
@@ -119,8 +131,8 @@ export async function run(open) {
     out.steps.open = `fails: ${e.message}`
   }
   for (const [name, step] of Object.entries(steps)) {
-    if (target.only ? !target.only.includes(name) : name === 'instructions') continue
-    if (!client || !(client[name] || name === 'rules') || needs[name] && !names[needs[name]]) {
+    if (target.only ? !target.only.includes(name) : ['instructions', 'finding'].includes(name)) continue
+    if (!client || !(client[name] || ['finding', 'rules'].includes(name)) || needs[name] && !names[needs[name]]) {
       out.steps[name] = 'none'
       continue
     }
