@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 )
 
 var echo = ID{"notes", "tool", "echo"}
@@ -175,12 +177,106 @@ func TestShowEachChange(t *testing.T) {
 		{`{"a":{"b":1}}`, `{"a.b":1}`, "-a.b: 1\n+\"a.b\": 1\n"},
 		{`{"a":[1]}`, `{"a[0]":1}`, "-a[0]: 1\n+\"a[0]\": 1\n"},
 		{`{"a":"b: 1"}`, `{"a: b":1}`, "-a: b: 1\n+\"a: b\": 1\n"},
-		{`{"a":"é"}`, `{"a":"\u00e9"}`, "-{\"a\":\"é\"}\n+{\"a\":\"\\u00e9\"}\n"},
+		{`{"a":"é"}`, `{"a":"\u00e9"}`, "-a: \"é\"\n+a: \"\\u00e9\"\n"},
+		{`{"a":"é","b":1}`, `{"a":"\u00e9","b":2}`, "-a: \"é\"\n-b: 1\n+a: \"\\u00e9\"\n+b: 2\n"},
+		{`{"a":"<U+200B>","b":1}`, `{"a":"\u200b","b":2}`, "-a: <U+003C>U+200B>\n-b: 1\n+a: <U+200B>\n+b: 2\n"},
+		{`{"a":"\ud800","b":1}`, `{"a":"\ud801","b":2}`, "-a: <U+D800>\n-b: 1\n+a: <U+D801>\n+b: 2\n"},
+		{`{"a":{"x":1,"y":2},"b":1}`, `{"a":{"x":1},"a":{"y":2},"b":1}`, " a.x: 1\n-a.y: 2\n+a(2).y: 2\n b: 1\n"},
+		{`{"a(2)":1}`, `{"b\n":1}`, "-\"a(2)\": 1\n+\"b\\n\": 1\n"},
 	} {
 		if got := Diff([]byte(x[0]), []byte(x[1])); !strings.HasSuffix(got, "@@\n"+x[2]) {
 			t.Errorf("%s to %s:\n%s", x[0], x[1], got)
 		}
 	}
+}
+
+// TestLongPaths checks that a key or a depth of many bytes costs its bytes once, and is shown.
+func TestLongPaths(t *testing.T) {
+	key := strings.Repeat("k", 20_000)
+	raw := func(end string) []byte {
+		return []byte(`{"` + key + end + `":[` + strings.Repeat("1,", 20_000) + `1]}`)
+	}
+	rows := Compare(raw("a"), raw("b"))
+	size, shown := 0, 0
+	for _, r := range rows {
+		size += len(r.Path) + len(r.Old) + len(r.New)
+		if r.Change == Added && r.New == key+"b" || r.Change == Removed && r.Old == key+"a" {
+			shown++
+		}
+	}
+	if size > 2_000_000 || shown != 2 {
+		t.Errorf("%d rows have %d bytes, and %d of them have the key", len(rows), size, shown)
+	}
+}
+
+func TestWords(t *testing.T) {
+	for _, x := range []struct{ old, now, want string }{
+		{"Searches your notes.", "Searches all your notes.", "Searches your notes. | Searches[ all] your notes."},
+		{"Read it", "Read\u200b it", "Read it | Read[\u200b] it"},
+		{"pass", "p\u0430ss", "[pass] | [p\u0430ss]"},
+		{"e", "e\u0301", "[e] | [e\u0301]"},
+		{"a  b", "a   b", "a[  ]b | a[   ]b"},
+		{"a", "a", "a | a"},
+		{"", "new", " | [new]"},
+		{"x\xed\xa0\x80", "x\xed\xa0\x81", "x[\xed\xa0\x80] | x[\xed\xa0\x81]"},
+	} {
+		text := func(all []Part) (out string) {
+			for _, p := range all {
+				if p.Changed {
+					out += "[" + p.Text + "]"
+				} else {
+					out += p.Text
+				}
+			}
+			return out
+		}
+		was, is := Words(x.old, x.now)
+		if got := text(was) + " | " + text(is); got != x.want {
+			t.Errorf("%q to %q: %q", x.old, x.now, got)
+		}
+	}
+}
+
+// FuzzCompare checks that no definition can hide a change from the rows or the lines (TA52), and that the parts of two
+// texts are the texts.
+func FuzzCompare(f *testing.F) {
+	all := []string{`{"a":1}`, `{"a":1,"a":2}`, `{"a":2,"a":1}`, `{"a":{"b":1},"a":{"c":2}}`, `{"a.b":[[],{}]}`, `{"":"","a":"\ud800"}`, `{"a":"\ud801\u200b"}`, `{"\u0061":"<U+200B>"}`, `["a","…0123 is"]`, `{"a":"\u00e9","b":"é"}`, `[1.0,1,"1"]`}
+	for _, x := range all {
+		for _, y := range all {
+			f.Add([]byte(x), []byte(y))
+		}
+	}
+	f.Fuzz(func(t *testing.T, x, y []byte) {
+		for _, b := range [][]byte{x, y} {
+			if jsonrpc.Valid(b, jsonrpc.Limits{}) != nil {
+				return
+			}
+		}
+		differs := false
+		for _, r := range Compare(x, y) {
+			differs = differs || r.Change != Same
+			if r.Change != Changed {
+				continue
+			}
+			if was, is := Words(r.Old, r.New); whole(was) != r.Old || whole(is) != r.New || r.Old == r.New {
+				t.Errorf("the parts of %q and %q are %v and %v", r.Old, r.New, was, is)
+			}
+		}
+		same := SumOf(x) == SumOf(y)
+		if same == differs {
+			t.Errorf("%s and %s have one hash: %t, but the rows differ: %t", x, y, same, differs)
+		}
+		if old, now := linesOf(Compare(x, y)); same != (old == now) {
+			t.Errorf("%s and %s have one hash: %t, but the lines are\n%s\n%s", x, y, same, old, now)
+		}
+	})
+}
+
+func whole(parts []Part) (text string) {
+	for _, p := range parts {
+		text += p.Text
+	}
+	return text
 }
 
 func BenchmarkJudge(b *testing.B) {
