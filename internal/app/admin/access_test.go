@@ -203,7 +203,8 @@ DELETE /people/{name} admin
 GET /grants viewer
 DELETE /grants/{id} viewer
 DELETE /grants admin
-GET /audit admin
+GET /audit operator
+GET /audit/lines operator
 GET /audit/verify admin
 GET /secrets admin
 PUT /secrets/{name} admin

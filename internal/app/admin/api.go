@@ -146,7 +146,7 @@ func New(o Options) *API {
 	h := house{project: p, access: o.Access, desk: o.Desk, roster: o.Roster, safe: o.Safe}
 	a.keyAPI, a.peopleAPI, a.secretAPI, a.promptAPI = keyAPI{h}, peopleAPI{h, linkBase(&o)}, secretAPI{h}, promptAPI{h}
 	a.grantAPI, a.pinAPI, a.questionAPI = grantAPI{h, o.Ledger}, pinAPI{h}, questionAPI{h}
-	a.auditAPI = auditAPI{h, o.Trail}
+	a.auditAPI = auditAPI{h, o.Trail, newAuditCheck()}
 	a.projectAPI = projectAPI{house: h, door: &a.door, homes: o.Homes, inUse: a.inUse, file: o.Config}
 	a.ruleAPI = ruleAPI{house: h, projects: &a.projectAPI, open: o.Local && !o.Closed}
 	a.door.names = a.projectNames
@@ -254,4 +254,5 @@ func (a *API) Close() {
 	a.runs.close()
 	a.exams.close()
 	a.drafts.close()
+	a.looked.close()
 }

@@ -1,15 +1,21 @@
 package admin
 
 import (
+	"bytes"
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
+	"github.com/dragoman-mcp/dragoman/internal/base/work"
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 	"github.com/dragoman-mcp/dragoman/internal/team/access"
 	"github.com/dragoman-mcp/dragoman/internal/team/audit"
@@ -29,6 +35,7 @@ type Audit struct {
 type AuditEntries struct {
 	Entries []AuditEntry `json:"entries" doc:"what was found, the newest first"`
 	More    bool         `json:"more" doc:"whether there may be older ones: the list is as long as the parameter limit allows"`
+	Next    string       `json:"next,omitempty" doc:"the parameter before for the older ones; left out if there are none"`
 }
 
 // AuditEntry is an act of a person, a call of a client, or something else that the audit has recorded. Secrets are
@@ -88,32 +95,44 @@ type Verified struct {
 	Broken  string `json:"broken,omitempty" doc:"what is wrong first; left out if nothing is"`
 }
 
+var auditParameters = []parameter{
+	{"who", "string", "only of this subject, seat or name"},
+	{"what", "string", "only if this text is in the action and the object, or in the method, SERVER/ITEM and the outcome"},
+	{"since", "string", "only what happened at this time or later, as in 2026-12-24T18:00:00Z"},
+	{"until", "string", "only what happened before this time"},
+	{"before", "string", "only what is older than the page that had this member `next`"},
+}
+
 var auditRoutes = []route{
 	{
-		method: http.MethodGet, path: "/audit", house: true, least: identity.Admin, name: "audit", summary: "What people have changed and clients have asked for, the newest first; without a project, of all projects",
-		query: []parameter{
-			{"who", "string", "only of this subject, seat or name"},
-			{"what", "string", "only if this text is in the action and the object, or in the method, SERVER/ITEM and the outcome"},
-			{"since", "string", "only what happened at this time or later, as in 2026-12-24T18:00:00Z"},
-			{"limit", "integer", "how many entries to return, 1 to 1000; the default is 100"},
-		},
-		answer: AuditEntries{}, problems: []int{400, 409, 503}, read: func(a *API, r *http.Request) (any, *Problem) { return result(a.readAudit(r)) },
+		method: http.MethodGet, path: "/audit", house: true, least: identity.Operator, name: "audit",
+		summary: "What people have changed and clients have asked for, the newest first; an admin of the project default who names no project gets all projects",
+		query:   append(slices.Clone(auditParameters), parameter{"limit", "integer", "how many entries to return, 1 to 1000; the default is 100"}),
+		answer:  AuditEntries{}, problems: []int{400, 409, 503}, read: func(a *API, r *http.Request) (any, *Problem) { return result(a.readAudit(r)) },
+	},
+	{
+		method: http.MethodGet, path: "/audit/lines", house: true, least: identity.Operator, name: "auditLines",
+		summary: "The same as a file with an entry of JSON on each line, 10,000 at most", query: auditParameters,
+		kind: linesType, problems: []int{400, 409, 503}, write: func(a *API, w http.ResponseWriter, r *http.Request) *Problem { return a.writeAuditLines(w, r) },
 	},
 	{
 		method: http.MethodGet, path: "/audit/verify", process: true, least: identity.Admin, name: "verifyAudit", summary: "Whether all acts and calls are as they were recorded",
-		answer: AuditVerified{}, problems: []int{409, 503}, read: func(a *API, r *http.Request) (any, *Problem) { return result(a.verifyAudit(r)) },
+		answer: AuditVerified{}, problems: []int{409, 503}, read: func(a *API, r *http.Request) (any, *Problem) { return result(a.verifyAudit(r.Context())) },
 	},
 }
 
 const (
 	usualAudit = 100
 	mostAudit  = 1000
+	mostLines  = 10_000 // of a file
+	linesType  = "application/jsonl"
 )
 
 // auditAPI shows and verifies the audit. trail is nil if there is none.
 type auditAPI struct {
 	house
-	trail *audit.Trail
+	trail  *audit.Trail
+	looked *auditCheck
 }
 
 func (a *auditAPI) ready() *Problem {
@@ -126,40 +145,121 @@ func (a *auditAPI) ready() *Problem {
 	return nil
 }
 
-// readAudit answers GET /audit.
-func (a *auditAPI) readAudit(r *http.Request) (out AuditEntries, bad *Problem) {
+// AuditQuery selects acts and calls. The zero value of a field, except of Limit, selects all.
+type AuditQuery struct {
+	Who, What    string
+	Project      string // "" also for what is about the whole house
+	Since, Until time.Time
+	Before       string // AuditEntries.Next of the page before
+	Limit        int
+}
+
+// FindAudit returns what a query selects, the newest first. It reads the database and files.
+func (a *auditAPI) FindAudit(ctx context.Context, q AuditQuery) (out AuditEntries, bad *Problem) {
 	out.Entries = []AuditEntry{}
 	if bad := a.ready(); bad != nil {
 		return out, bad
 	}
-	values := r.URL.Query()
-	q := audit.Query{Who: values.Get("who"), What: values.Get("what"), Project: values.Get(projectParameter.name), Most: usualAudit, Name: a.doer}
-	if name := a.project.name(); name != event.DefaultProject {
-		q.Project = name
+	before, ok := audit.ParsePlace(q.Before)
+	if !ok {
+		return out, badParameter("before", "Write the member next of the page before.")
 	}
-	if text := values.Get("limit"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 || n > mostAudit {
-			return out, badParameter("limit", fmt.Sprintf("Write a number from 1 to %d.", mostAudit))
-		}
-		q.Most = n
-	}
-	if text := values.Get("since"); text != "" {
-		at, err := time.Parse(time.RFC3339, text)
-		if err != nil {
-			return out, badParameter("since", "Write a time such as 2026-12-24T18:00:00Z.")
-		}
-		q.Since = at
-	}
-	list, err := a.trail.Read(r.Context(), q)
+	list, last, err := a.trail.Read(ctx, audit.Query{Who: q.Who, What: q.What, Project: q.Project, Since: q.Since, Until: q.Until, Before: before, Most: q.Limit, Name: a.doer})
 	if err != nil {
 		return out, a.problem(err)
 	}
 	for i := range list {
 		out.Entries = append(out.Entries, a.showEntry(&list[i]))
 	}
-	out.More = len(list) == q.Most
+	if out.More = len(list) == q.Limit; out.More {
+		out.Next = last.String()
+	}
 	return out, nil
+}
+
+// FindAct returns the act with a number, of a project, or of any if that is "".
+func (a *auditAPI) FindAct(ctx context.Context, seq int64, project string) (out AuditEntry, bad *Problem) {
+	if bad := a.ready(); bad != nil {
+		return out, bad
+	}
+	list, err := a.safe.Store().Acts(ctx, seq+1, 1)
+	switch {
+	case err != nil:
+		return out, a.problem(err)
+	case seq < 1 || len(list) == 0 || list[0].Seq != seq || project != "" && list[0].Project != project:
+		return out, &Problem{Type: "no-such-act", Title: "No such act", Status: http.StatusNotFound, Detail: "The database keeps the last 100,000 acts."}
+	}
+	return a.showEntry(&audit.Entry{At: list[0].At, Act: &list[0]}), nil
+}
+
+// queryOf returns the query of a request. Only an admin of the project default sees what happened in all projects.
+func (a *auditAPI) queryOf(r *http.Request) (q AuditQuery, bad *Problem) {
+	values := r.URL.Query()
+	q = AuditQuery{Who: values.Get("who"), What: values.Get("what"), Project: values.Get(projectParameter.name), Before: values.Get("before"), Limit: usualAudit}
+	who, err := a.access.Check(r)
+	if name := a.project.name(); name != event.DefaultProject || err != nil || a.access.May(who, name, identity.Admin) != nil {
+		q.Project = name
+	}
+	if text := values.Get("limit"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > mostAudit {
+			return q, badParameter("limit", fmt.Sprintf("Write a number from 1 to %d.", mostAudit))
+		}
+		q.Limit = n
+	}
+	for name, at := range map[string]*time.Time{"since": &q.Since, "until": &q.Until} {
+		if text := values.Get(name); text != "" {
+			if *at, err = time.Parse(time.RFC3339, text); err != nil {
+				return q, badParameter(name, "Write a time such as 2026-12-24T18:00:00Z.")
+			}
+		}
+	}
+	return q, nil
+}
+
+// readAudit answers GET /audit.
+func (a *auditAPI) readAudit(r *http.Request) (out AuditEntries, bad *Problem) {
+	q, bad := a.queryOf(r)
+	if bad != nil {
+		return out, bad
+	}
+	return a.FindAudit(r.Context(), q)
+}
+
+// writeAuditLines answers GET /audit/lines. It reads a page at a time, so that a long file needs no more memory than a
+// short one.
+func (a *auditAPI) writeAuditLines(w http.ResponseWriter, r *http.Request) *Problem {
+	q, bad := a.queryOf(r)
+	if bad != nil {
+		return bad
+	}
+	q.Limit = mostAudit
+	page, bad := a.FindAudit(r.Context(), q)
+	if bad != nil {
+		return bad
+	}
+	h := w.Header()
+	h.Set("Content-Type", linesType)
+	h.Set("Content-Disposition", `attachment; filename="audit.jsonl"`)
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	for n := 0; bad == nil; {
+		var b bytes.Buffer
+		out := json.NewEncoder(&b)
+		out.SetEscapeHTML(false)
+		for i := range page.Entries {
+			_ = out.Encode(&page.Entries[i])
+		}
+		if _, err := w.Write(excerpt.JSON(b.Bytes())); err != nil {
+			return nil
+		}
+		if n += len(page.Entries); n >= mostLines || !page.More {
+			return nil
+		}
+		q.Before = page.Next
+		page, bad = a.FindAudit(r.Context(), q)
+	}
+	panic(http.ErrAbortHandler) // so that nobody takes it for the whole file
 }
 
 // doer returns the name of the person or key with a subject, and the subject itself if there is none.
@@ -194,11 +294,11 @@ func (a *auditAPI) showEntry(e *audit.Entry) AuditEntry {
 }
 
 // verifyAudit answers GET /audit/verify.
-func (a *auditAPI) verifyAudit(r *http.Request) (out AuditVerified, bad *Problem) {
+func (a *auditAPI) verifyAudit(ctx context.Context) (out AuditVerified, bad *Problem) {
 	if bad := a.ready(); bad != nil {
 		return out, bad
 	}
-	v, err := a.trail.Verify(r.Context())
+	v, err := a.trail.Verify(ctx)
 	if err != nil {
 		return out, a.problem(err)
 	}
@@ -212,6 +312,56 @@ func (a *auditAPI) verifyAudit(r *http.Request) (out AuditVerified, bad *Problem
 		out.Files = append(out.Files, Verified{Process: x.Trail, Files: x.Files, Lines: x.Lines, Sum: x.Sum, Ended: x.Ended, Torn: x.Torn, Unknown: x.Unknown, Broken: x.Broken})
 	}
 	return out, nil
+}
+
+// AuditCheck is what the last look at both chains has found.
+type AuditCheck struct {
+	Found   AuditVerified
+	Problem *Problem  // why there was nothing to look at
+	At      time.Time // when it ended; zero if none has
+	Running bool      // whether another one runs
+}
+
+// auditCheck remembers the last look at both chains, since it reads everything. It is safe for concurrent use.
+type auditCheck struct {
+	running work.Group
+	ctx     context.Context // ends with close
+	stop    context.CancelFunc
+
+	mu   sync.Mutex
+	last AuditCheck
+}
+
+// checkAgain is how old the last look may be.
+const checkAgain = 10 * time.Minute
+
+func newAuditCheck() *auditCheck {
+	c := &auditCheck{}
+	c.ctx, c.stop = context.WithCancel(context.Background())
+	return c
+}
+
+// close ends a look that runs.
+func (c *auditCheck) close() {
+	c.stop()
+	c.running.Wait()
+}
+
+// CheckAudit returns what the last look at both chains has found. If begin is true and that was some time ago, another
+// look begins, for which CheckAudit doesn't wait. There is never more than one.
+func (a *auditAPI) CheckAudit(begin bool) AuditCheck {
+	c := a.looked
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if begin && !c.last.Running && (time.Since(c.last.At) > checkAgain || c.last.Problem != nil && time.Since(c.last.At) > time.Minute) {
+		c.last.Running = c.running.Go(func() {
+			found, bad := a.verifyAudit(c.ctx)
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.last = AuditCheck{Found: found, Problem: bad, At: time.Now()}
+		})
+	}
+	return c.last
 }
 
 // auditOf returns what the status says of the audit, or nil if nothing is recorded.

@@ -50,7 +50,7 @@ func newAuditShowCommand(w *world) *cobra.Command {
 		Long: `Show the last acts of people and calls of clients, the newest first. Secrets are
 masked.
 
-` + houseWho("acts", "admin"),
+` + houseWho("acts", "operator"),
 		Example: `  # Show what Ada did since yesterday.
   dragoman audit show --who Ada --since 24h
 

@@ -88,7 +88,7 @@ func TestTA40(t *testing.T) {
 		}))
 		d.denied(r, "a sign-in link of somebody else", &identity.Principal{Subject: people["bob"], Seat: people["bob"]})
 
-		list, err := d.trail.Read(t.Context(), audit.Query{Most: 1000})
+		list, _, err := d.trail.Read(t.Context(), audit.Query{Most: 1000})
 		must(err)
 		counts := map[string]int{}
 		for _, e := range list {

@@ -1,16 +1,17 @@
 package audit
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -23,6 +24,8 @@ type Query struct {
 	What    string    // a part of an action and its object, or of a method, a server, an item, what the client calls it, an outcome and a cause
 	Project string    // what is about the whole house is in none
 	Since   time.Time // only what happened then or later
+	Until   time.Time // only what happened before
+	Before  Place     // only what comes behind it, the newest first
 	Most    int       // the newest so many
 	// Name returns what people call a subject; nil for nothing.
 	Name func(subject string) string
@@ -35,21 +38,60 @@ type Entry struct {
 	Line *Line
 }
 
-func (e *Entry) seq() int64 {
+func (e *Entry) place() Place {
 	if e.Act != nil {
-		return e.Act.Seq
+		return Place{At: e.At, Seq: e.Act.Seq}
 	}
-	return e.Line.Seq
+	return Place{At: e.At, Trail: e.Line.Trail, Seq: e.Line.Seq}
 }
 
-// Read returns what a query selects, the newest first.
-func (t *Trail) Read(ctx context.Context, q Query) ([]Entry, error) {
+// Place is where an entry is among all others, by when it happened, and not by how many there are: those that come
+// later move nothing. The zero value is in front of the newest.
+type Place struct {
+	At    time.Time
+	Trail string // whose line it is; "" for an act
+	Seq   int64
+	// Act is one more than the number of the newest act that comes behind it, so that nobody has to look for that.
+	Act int64
+}
+
+// String returns the text of which ParsePlace makes the place again.
+func (p Place) String() string {
+	if p.At.IsZero() {
+		return ""
+	}
+	return fmt.Sprintf("%d.%d.%d.%s", p.At.UnixNano(), p.Seq, p.Act, p.Trail)
+}
+
+// ParsePlace returns the place of a text, and whether it is one.
+func ParsePlace(text string) (p Place, ok bool) {
+	if text == "" {
+		return p, true
+	}
+	parts := strings.SplitN(text, ".", 4)
+	if len(parts) < 4 {
+		return p, false
+	}
+	at, err := strconv.ParseInt(parts[0], 10, 64)
+	seq, errSeq := strconv.ParseInt(parts[1], 10, 64)
+	act, errAct := strconv.ParseInt(parts[2], 10, 64)
+	return Place{time.Unix(0, at), parts[3], seq, act}, err == nil && errSeq == nil && errAct == nil && act >= 0
+}
+
+// compare is negative if p comes before o, the newest first.
+func (p Place) compare(o Place) int {
+	return cmp.Or(o.At.Compare(p.At), cmp.Compare(o.Trail, p.Trail), cmp.Compare(o.Seq, p.Seq))
+}
+
+// Read returns what a query selects, the newest first, and the place of the last of them. If that is asked for what
+// is before it, the list goes on there.
+func (t *Trail) Read(ctx context.Context, q Query) (list []Entry, last Place, err error) {
 	if err := t.Flush(ctx); err != nil && ctx.Err() != nil {
-		return nil, err
+		return nil, last, err
 	}
 	all := found{query: &q}
 	if err := t.readActs(ctx, &all); err != nil {
-		return nil, err
+		return nil, last, err
 	}
 	names, err := filesOf(t.o.Folder)
 	for _, name := range slices.Backward(names) {
@@ -58,23 +100,25 @@ func (t *Trail) Read(ctx context.Context, q Query) ([]Entry, error) {
 		}
 	}
 	all.cut(q.Most)
-	return all.list, err
+	return all.list, all.last(), err
 }
 
 func (t *Trail) readActs(ctx context.Context, all *found) error {
 	const page = 1000
-	for before, n := int64(0), 0; t.o.Store != nil; {
-		list, err := t.o.Store.Acts(ctx, before, page)
+	all.oldest = all.query.Before.Act
+	for n := 0; t.o.Store != nil; {
+		list, err := t.o.Store.Acts(ctx, all.oldest, page)
 		if err != nil {
 			return err
 		}
 		for i := range list {
 			a := &list[i]
-			if before = a.Seq; a.At.Before(all.query.Since) {
+			if all.oldest = a.Seq; a.At.Before(all.query.Since) {
 				return nil
 			}
-			if all.query.selects(a.Project, []string{a.Actor}, a.Action, a.Object) {
-				all.add(Entry{At: a.At, Act: a})
+			if e := (Entry{At: a.At, Act: a}); all.query.reaches(&e) && all.query.selects(a.Project, []string{a.Actor}, a.Action, a.Object) {
+				all.add(e)
+				all.acts = append(all.acts, a.Seq)
 				n++
 			}
 		}
@@ -83,6 +127,11 @@ func (t *Trail) readActs(ctx context.Context, all *found) error {
 		}
 	}
 	return nil
+}
+
+// reaches reports whether an entry is of the time that a query selects, and behind the place where it begins.
+func (q *Query) reaches(e *Entry) bool {
+	return !e.At.Before(q.Since) && (q.Until.IsZero() || e.At.Before(q.Until)) && (q.Before.At.IsZero() || q.Before.compare(e.place()) < 0)
 }
 
 // selects reports whether a query selects something in a project that somebody has done, by any of their names.
@@ -96,9 +145,11 @@ func (q *Query) selects(project string, who []string, what ...string) bool {
 
 // found are the newest entries so far.
 type found struct {
-	query *Query
-	list  []Entry
-	least time.Time // nothing older is among the newest; zero if that isn't known
+	query  *Query
+	list   []Entry
+	least  time.Time // nothing older is among the newest; zero if that isn't known
+	acts   []int64   // the numbers of all acts that were added
+	oldest int64     // the number of the oldest act that was looked at; 0 if there is none
 }
 
 func (f *found) add(e Entry) {
@@ -109,11 +160,26 @@ func (f *found) add(e Entry) {
 
 // cut leaves the newest entries, sorted.
 func (f *found) cut(most int) {
-	slices.SortStableFunc(f.list, func(a, b Entry) int { return cmp.Or(b.At.Compare(a.At), cmp.Compare(b.seq(), a.seq())) })
+	slices.SortFunc(f.list, func(a, b Entry) int { return a.place().compare(b.place()) })
 	if len(f.list) >= most && most > 0 {
 		f.list = slices.Clone(f.list[:most])
 		f.least = f.list[most-1].At
 	}
+}
+
+// last returns the place of the last entry.
+func (f *found) last() (p Place) {
+	if len(f.list) == 0 {
+		return p
+	}
+	p = f.list[len(f.list)-1].place()
+	p.Act = f.oldest
+	for _, seq := range f.acts {
+		if seq >= p.Act && !slices.ContainsFunc(f.list, func(e Entry) bool { return e.Act != nil && e.Act.Seq == seq }) {
+			p.Act = seq + 1
+		}
+	}
+	return p
 }
 
 // read adds the lines of a file.
@@ -126,24 +192,68 @@ func (f *found) read(ctx context.Context, path string) error {
 		return err
 	}
 	defer func() { _ = file.Close() }()
-	if x, err := file.Stat(); err == nil && (x.ModTime().Before(f.query.Since) || x.ModTime().Before(f.least)) {
-		return nil // its lines are older than it
+	x, err := file.Stat()
+	if err != nil || x.ModTime().Before(f.query.Since) || x.ModTime().Before(f.least) {
+		return err // its lines are older than it
 	}
-	for r := bufio.NewReaderSize(file, 64<<10); ctx.Err() == nil; {
-		raw, err := r.ReadBytes('\n')
-		if errors.Is(err, io.EOF) {
-			return nil
+	trail, _, _ := parseName(filepath.Base(path))
+	return backwards(file, x.Size(), func(raw []byte) error {
+		var l Line
+		if f.passes(raw) || json.Unmarshal(raw, &l) != nil || l.Kind == kindFile || l.Kind == kindEnd || l.At.Before(f.least) {
+			return ctx.Err() // Verify says what is wrong
 		}
-		if err != nil {
+		l.Trail = trail
+		if e := (Entry{At: l.At, Line: &l}); f.query.reaches(&e) && f.query.selects(l.Project, []string{l.Who, l.Seat, l.Name}, l.Method, l.Server+"/"+l.Item, l.As, l.Outcome, l.Cause, cmp.Or(l.Kind, "call")) {
+			f.add(e)
+		}
+		return ctx.Err()
+	})
+}
+
+// passes reports whether a line is of another time than what is looked for, without reading the rest of it. The times
+// of all lines are in UTC and have the same length, so they sort as their texts do.
+func (f *found) passes(line []byte) bool {
+	_, rest, ok := bytes.Cut(line, []byte(`,"at":"`))
+	if !ok || len(rest) < len(timeFormat) {
+		return false
+	}
+	at := string(rest[:len(timeFormat)])
+	is := func(t time.Time, order int) bool {
+		return !t.IsZero() && cmp.Compare(at, t.UTC().Format(timeFormat)) == order
+	}
+	return is(f.query.Since, -1) || is(f.least, -1) || is(f.query.Until, 1) || is(f.query.Before.At, 1)
+}
+
+// mostLine is the length of a line that nobody has written.
+const mostLine = 1 << 20
+
+// backwards calls do with all lines of a file of a size, the last one first, until do returns an error. What is behind
+// the last line break is none.
+func backwards(file io.ReaderAt, size int64, do func(line []byte) error) error {
+	const block = 256 << 10
+	var rest []byte // the end of a line that begins in an earlier block
+	ended := false  // a line break was seen
+	for end := size; end > 0; {
+		from := max(0, end-block)
+		b := make([]byte, end-from, end-from+int64(len(rest)))
+		if _, err := file.ReadAt(b, from); err != nil {
 			return err
 		}
-		var l Line
-		if json.Unmarshal(bytes.TrimSpace(raw), &l) != nil || l.Kind == kindFile || l.Kind == kindEnd || l.At.Before(f.query.Since) || l.At.Before(f.least) {
-			continue // Verify says what is wrong
+		b, end = append(b, rest...), from
+		for i := bytes.LastIndexByte(b, '\n'); i >= 0; i = bytes.LastIndexByte(b, '\n') {
+			if ended {
+				if err := do(b[i+1:]); err != nil {
+					return err
+				}
+			}
+			b, ended = b[:i], true
 		}
-		if f.query.selects(l.Project, []string{l.Who, l.Seat, l.Name}, l.Method, l.Server+"/"+l.Item, l.As, l.Outcome, l.Cause, cmp.Or(l.Kind, "call")) {
-			f.add(Entry{At: l.At, Line: &l})
+		if rest = b; len(rest) > mostLine {
+			rest = nil
 		}
 	}
-	return ctx.Err()
+	if !ended {
+		return nil
+	}
+	return do(rest)
 }

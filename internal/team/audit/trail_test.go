@@ -154,7 +154,7 @@ func TestTrail(t *testing.T) {
 func TestNothingToRecord(t *testing.T) {
 	r := newRig(t, nil, Settings{Level: Names, Refuse: true, Size: 1 << 20, Files: 4})
 	r.verify()
-	if _, err := r.Read(t.Context(), Query{Most: 10}); err != nil {
+	if _, _, err := r.Read(t.Context(), Query{Most: 10}); err != nil {
 		t.Error(err)
 	}
 	r.Close()
@@ -365,11 +365,13 @@ func TestRead(t *testing.T) {
 		"a project":   {Query{Project: "shop"}, "set secret"},
 		"none":        {Query{Project: "elsewhere"}, ""},
 		"later":       {Query{Since: time.Now().Add(time.Hour)}, ""},
+		"earlier":     {Query{Until: time.Now().Add(-time.Hour)}, ""},
+		"by then":     {Query{Until: time.Now().Add(time.Hour), What: "gh/star"}, "star"},
 	} {
 		if c.q.Most == 0 {
 			c.q.Most = 100
 		}
-		list, err := r.Read(t.Context(), c.q)
+		list, _, err := r.Read(t.Context(), c.q)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -388,6 +390,82 @@ func TestRead(t *testing.T) {
 		sortable := name == "all" || name == "newest" // several may have the same millisecond
 		if text := strings.Join(got, ", "); text != c.want && (!sortable || len(got) != strings.Count(c.want, ",")+1) {
 			t.Errorf("%s: %s, want %s", name, text, c.want)
+		}
+	}
+}
+
+// TestPages reads everything in pages of each length: together they are the whole list, whatever is added meanwhile,
+// also if several processes have lines of the same number, at the same time.
+func TestPages(t *testing.T) {
+	s := newStore(t, filepath.Join(t.TempDir(), "db"), "")
+	r := newRig(t, s, Settings{Level: Names, Size: 4096, Files: 100})
+	for process := range 3 {
+		for i := range 20 {
+			if err := set(t, s, fmt.Sprint("s", process, i%3)); err != nil {
+				t.Fatal(err)
+			}
+			_ = r.call(ada, fmt.Sprint("t", i), `{}`, "ok")
+			if i%7 == 0 {
+				time.Sleep(2 * time.Millisecond)
+			}
+		}
+		r.again()
+	}
+	text := func(e *Entry) string {
+		p := e.place()
+		return p.String()
+	}
+	for _, what := range []string{"", "secret", "gh/t1"} {
+		whole, _, err := r.Read(t.Context(), Query{What: what, Most: 1000})
+		if err != nil || len(whole) < 20 {
+			t.Fatal(len(whole), err)
+		}
+		for _, most := range []int{1, 2, 7, 50, 500} {
+			var got []Entry
+			for at, more := (Place{}), true; more; {
+				at, _ = ParsePlace(at.String())
+				list, last, err := r.Read(t.Context(), Query{What: what, Before: at, Most: most})
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, at, more = append(got, list...), last, len(list) == most
+				if most > 2 && len(got) > most {
+					_ = set(t, s, "later")
+					_ = r.call(bob, "t1", `{}`, "ok")
+				}
+			}
+			for i := range whole {
+				if i >= len(got) || text(&got[i]) != text(&whole[i]) {
+					t.Errorf("%q, pages of %d: entry %d of %d is another one; there are %d", what, most, i, len(whole), len(got))
+					break
+				}
+			}
+			if len(got) != len(whole) {
+				t.Errorf("%q, pages of %d: %d entries of %d", what, most, len(got), len(whole))
+			}
+			whole, _, _ = r.Read(t.Context(), Query{What: what, Most: 1000})
+		}
+	}
+	for _, text := range []string{"x", "1", "1.2.3", "1.2.x.", "1.2.-1.", ".2.3."} {
+		if _, ok := ParsePlace(text); ok {
+			t.Errorf("%q is a place", text)
+		}
+	}
+}
+
+// TestBackwards reads files of which lines begin, break and end at the borders of what is read at once.
+func TestBackwards(t *testing.T) {
+	for _, size := range []int{0, 1, 100, 256<<10 - 1, 256 << 10, 256<<10 + 1, 700 << 10} {
+		for _, tail := range []string{"", "torn"} {
+			want := []string{"first", strings.Repeat("x", size), "", "last"}
+			b := []byte(strings.Join(want, "\n") + "\n" + tail)
+			var got []string
+			if err := backwards(bytes.NewReader(b), int64(len(b)), func(line []byte) error { got = append(got, string(line)); return nil }); err != nil {
+				t.Fatal(err)
+			}
+			if slices.Reverse(got); !slices.Equal(got, want) {
+				t.Errorf("%d bytes, then %q: %d lines", size, tail, len(got))
+			}
 		}
 	}
 }
