@@ -36,6 +36,8 @@ func (r *rig) pages(t *testing.T) {
 	p := r.enter(t, h)
 	p.do("Network.setCacheDisabled", object{"cacheDisabled": true}, nil)
 
+	h.run("people", "invite", "Grace", "--listen", h.address()) // the audit has an act
+
 	// The first round of the demo's calls contains a call of each kind.
 	p.open(p.origin + "/console/calls")
 	for _, kind := range []string{"failed", "cancelled", "lost"} {

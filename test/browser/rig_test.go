@@ -61,6 +61,7 @@ func TestConsole(t *testing.T) {
 	t.Run("access", r.access)
 	t.Run("sign-in", r.signIn)
 	t.Run("people", r.people)
+	t.Run("audit", r.audit)
 	t.Run("pages", r.pages)
 	t.Run("keyboard", r.keyboard)
 	t.Run("hostile", r.hostile)

@@ -43,6 +43,7 @@ type source struct {
 	did     []string    // the operations on runs
 	refuse  *admin.Problem
 	exam    *admin.Examination
+	audit   record
 	items   map[string][]admin.Item // the items by the method of the list
 	read    map[string]bool         // the lists that a page has read
 }
@@ -404,12 +405,17 @@ func TestOff(t *testing.T) {
 // content.
 func TestAssets(t *testing.T) {
 	h := open(t, &admin.Report{})
-	_, page := h.ask("GET", "/console/")
-	_, mine := h.ask("GET", "/console/me")
+	pages := map[string]string{}
+	for _, path := range []string{"/console/", "/console/me", "/console/audit"} {
+		_, pages[path] = h.ask("GET", path)
+	}
+	only := map[string]string{"second.css": "/console/me", "audit.css": "/console/audit"} // the others are on all pages
 	_, hashed := assets()
 	for file := range hashed {
-		if !strings.Contains(mine, assetPath(file)) || strings.Contains(page, assetPath(file)) == (file == "second.css") {
-			t.Errorf("the pages do not have %s as they should", assetPath(file))
+		for path, body := range pages {
+			if strings.Contains(body, assetPath(file)) != (only[file] == "" || only[file] == path) {
+				t.Errorf("%s does not have %s as it should", path, assetPath(file))
+			}
 		}
 		resp, body := h.ask("GET", assetPath(file), "Cookie", "")
 		if resp.StatusCode != 200 || !strings.Contains(resp.Header.Get("Cache-Control"), "immutable") || len(body) == 0 {

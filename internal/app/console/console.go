@@ -28,7 +28,7 @@ const pagePolicy = "default-src 'none'; style-src 'self'; script-src 'self'; con
 const maxForm = 1 << 20
 
 // Source reads the state of the program, and runs tools. *admin.API implements Source. The methods
-// mask secrets. Only ReadItems may block.
+// mask secrets. Only ReadItems, FindAudit and FindAct may block.
 type Source interface {
 	Report() *admin.Report
 	// Logs returns the newest log records about a server, oldest first. It returns at most last
@@ -67,6 +67,12 @@ type Source interface {
 	StartExam(server string, q admin.ExamRequest) (admin.Examination, *admin.Problem)
 	CancelExam(server string) (admin.Examination, *admin.Problem)
 	FindExam(server string) (admin.Examination, *admin.Problem)
+	// FindAudit returns a page of the audit, and FindAct one act, of a project or of any. CheckAudit returns
+	// what the last look at both chains has found. If begin is true and that was some time ago, it begins
+	// another one.
+	FindAudit(context.Context, admin.AuditQuery) (admin.AuditEntries, *admin.Problem)
+	FindAct(ctx context.Context, seq int64, project string) (admin.AuditEntry, *admin.Problem)
+	CheckAudit(begin bool) admin.AuditCheck
 	// Matrix returns the compatibility of all pairs of revisions. The caller must not change the
 	// result.
 	Matrix() admin.Matrix
@@ -166,6 +172,7 @@ func (c *Console) subjects(o *Options) []subject {
 		&connectPage{o.Program, o.Path, o.Machine, o.Config},
 		&compatibilityPage{o.Source},
 		&eventsPage{c.states.traffic},
+		&auditPages{o.Source},
 		&settingsPage{o.Config, lines},
 	}
 }
