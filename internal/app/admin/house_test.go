@@ -210,7 +210,7 @@ func TestHouseOfTwoProjects(t *testing.T) {
 	}
 	for _, x := range []struct{ method, path, body string }{
 		{"GET", "/keys", ""}, {"POST", "/keys", `{"name":"x"}`}, {"POST", "/keys/" + ours.ID + "/rotate", "{}"}, {"DELETE", "/keys/" + ours.ID, ""},
-		{"GET", "/secrets", ""}, {"PUT", "/secrets/gh", `{"value":"x"}`}, {"DELETE", "/secrets/gh", ""}, {"POST", "/secrets/rotate-key", ""}, {"GET", "/audit", ""}, {"GET", "/audit/verify", ""},
+		{"GET", "/secrets", ""}, {"PUT", "/secrets/gh", `{"value":"x"}`}, {"DELETE", "/secrets/gh", ""}, {"POST", "/secrets/rotate-key", ""}, {"GET", "/audit/verify", ""},
 	} {
 		for name, ask := range map[string]func(string, string, string) reply{"ann": ann, "bob": bob} {
 			if a := ask(x.method, x.path, x.body); a.status != 403 || strings.Contains(a.body, ours.ID) && !strings.Contains(x.path, ours.ID) {
@@ -220,6 +220,16 @@ func TestHouseOfTwoProjects(t *testing.T) {
 		if a := bob(x.method, x.path+"?project=shop", x.body); a.status != 404 && a.status != 403 && a.status != 400 {
 			t.Errorf("bob: %s %s of shop: %d %s", x.method, x.path, a.status, a.body)
 		}
+	}
+	// An operator sees what was done in their project, and nothing of another.
+	if a := bob("GET", "/audit", ""); a.status != 200 || !strings.Contains(a.body, ours.ID) || strings.Contains(a.body, "shop") || strings.Contains(a.body, theirs.ID) {
+		t.Errorf("bob: GET /audit: %d %s", a.status, a.body)
+	}
+	if a := bob("GET", "/audit?project=shop", ""); a.status != 403 && a.status != 404 {
+		t.Errorf("bob: GET /audit of shop: %d %s", a.status, a.body)
+	}
+	if a := ann("GET", "/audit", ""); a.status != 403 {
+		t.Errorf("ann: GET /audit: %d %s", a.status, a.body)
 	}
 	for _, x := range []struct{ method, path string }{{"POST", "/keys/" + ours.ID + "/rotate?project=shop"}, {"DELETE", "/keys/" + ours.ID + "?project=shop"}} {
 		there := ann(x.method, x.path, "{}")
