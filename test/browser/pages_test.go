@@ -192,6 +192,9 @@ func (v *visit) weight(address string) {
 	})`)
 	count := 0
 	for _, l := range v.loaded() {
+		if strings.HasPrefix(l.URL, "data:") {
+			continue // nothing is loaded: Chromium draws the sign of a calendar so
+		}
 		switch l.Kind {
 		case "Document":
 			count++

@@ -24,7 +24,7 @@ const (
 
 // screenshots takes screenshots of a fixed scene: the demo, with one more server that fails.
 func (r *rig) screenshots(t *testing.T) {
-	h := r.serve(t, "mcpServers:\n  tickets: {command: sh, args: [-c, \"echo 'TICKETS_TOKEN is not set' >&2; exit 1\"]}\n",
+	h := r.serve(t, "mcpServers:\n  tickets: {command: sh, args: [-c, \"echo 'TICKETS_TOKEN is not set' >&2; exit 1\"]}\ndragoman:\n  audit: {calls: names}\n",
 		"--demo", "--listen", "127.0.0.1:7300") // the pages show the address, so use the usual address
 	p := r.enter(t, h)
 	if err := os.RemoveAll(pictures); err != nil {
@@ -88,6 +88,14 @@ func (r *rig) screenshots(t *testing.T) {
 	p.wait("the question", `document.getElementById("questions")?.textContent.includes("What is your name?")`)
 	p.fill("Name", "Ada")
 	shot("run", eval[string](p, `location.pathname`), 900, func() { p.fill("Name", "Ada") })
+
+	// Show the audit with some acts.
+	h.run("people", "invite", "Grace", "--role", "viewer", "--listen", h.address())
+	h.run("people", "role", "Grace", "caller", "operator", "--listen", h.address())
+	p.open(p.origin + "/console/audit")
+	p.wait("the last look at the chains", `document.querySelector("#chain .st").textContent.startsWith("verified to ")`)
+	shot("audit", "/console/audit", 760, nil)
+	shot("act", eval[string](p, `[...document.querySelectorAll("main .lead a")].find((a) => a.textContent.includes("set roles")).pathname`), 420, nil)
 	p.clean("screenshots")
 }
 
