@@ -135,3 +135,141 @@ func TestTS02(t *testing.T) {
 		})
 	}
 }
+
+// both are the ways to call a tool, as parameters of tools/call, with * for its name and @ for its arguments.
+var both = map[string]string{"direct": `"name":"*","arguments":@`, "through": `"name":"call_tool","arguments":{"name":"*","arguments":@}`}
+
+func calling(way, tool, args string) string {
+	return strings.NewReplacer("*", tool, "@", args).Replace(both[way])
+}
+
+// TestTS04 has progress, cancels and sets a log level in calls through call_tool, with clients of all revisions and
+// servers of both eras, and as in direct calls.
+func TestTS04(t *testing.T) {
+	for _, revision := range mcp.Revisions() {
+		for way := range both {
+			t.Run(revision.String()+" "+way, func(t *testing.T) {
+				t.Parallel()
+				h := newPinnedHouse(t, "")
+				c := h.client(t, revision, "/find", fake.ClientOptions{})
+				for _, server := range []string{"old", "new"} {
+					r, err := c.Call(t.Context(), mcp.MethodCallTool, []byte("{"+calling(way, server+"__wait", `{"steps":4,"ms":1}`)+"}"), fake.CallOptions{Progress: true})
+					if err != nil || r.Err != nil || len(r.Progress) != 4 {
+						t.Fatalf("%s: %v: %d notifications of progress: %+v", server, err, len(r.Progress), r)
+					}
+					cancelled := func() string {
+						return said(t, c, mcp.MethodCallTool, calling(way, server+"__cancelled", "{}"))
+					}
+					before := cancelled()
+					ctx, cancel := context.WithCancel(t.Context())
+					_, err = c.Call(ctx, mcp.MethodCallTool, []byte("{"+calling(way, server+"__wait", `{"steps":1000,"ms":50}`)+"}"), fake.CallOptions{
+						Progress: true, OnProgress: func(fake.Notice) { cancel() },
+					})
+					if cancel(); err == nil {
+						t.Error("a cancelled call is answered")
+					}
+					for end := time.Now().Add(10 * time.Second); cancelled() == before; time.Sleep(5 * time.Millisecond) {
+						if time.Now().After(end) {
+							t.Fatalf("%s doesn't hear that the call was cancelled", server)
+						}
+					}
+					h.logs(t, c, server, calling(way, server+"__log", `{"text":"of `+server+`"}`))
+				}
+				if bad := c.Violations(); len(bad) > 0 {
+					t.Errorf("the client saw violations: %q", bad)
+				}
+			})
+		}
+	}
+}
+
+// logs calls the tool that logs at four levels, and checks that the client gets those that it wants.
+func (h *pinnedHouse) logs(t *testing.T, c *fake.Client, server, call string) {
+	t.Helper()
+	o, from := fake.CallOptions{}, c.Serial()
+	if !mcp.LookupMethod(mcp.MethodSetLevel).In(c.Revision()) {
+		o.LogLevel = "warning"
+	} else if _, err := c.SetLevel(t.Context(), "warning"); err != nil {
+		t.Fatal(err)
+	}
+	r, err := c.Call(t.Context(), mcp.MethodCallTool, []byte("{"+call+"}"), o)
+	if err != nil || r.Err != nil {
+		t.Fatalf("%s: %v %+v", server, err, r)
+	}
+	got := r.Logs
+	if o.LogLevel == "" {
+		ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
+		defer stop()
+		if _, err := c.Await(ctx, from, func(n fake.Notice) bool {
+			return n.Method == mcp.NoteMessage && strings.Contains(string(n.Params), `"error"`)
+		}); err != nil {
+			t.Fatalf("%s: the client gets no log: %v", server, err)
+		}
+		for _, n := range c.Notices() {
+			if n.Serial > from && n.Method == mcp.NoteMessage {
+				got = append(got, n)
+			}
+		}
+	}
+	levels := ""
+	for _, n := range got {
+		level, _ := jsonrpc.ValueOf(n.Params).Get("level").Text()
+		levels += level + " "
+	}
+	if levels != "warning error " {
+		t.Errorf("%s: the client gets logs of the levels %s", server, levels)
+	}
+}
+
+// TestTS05 runs tools as tasks through call_tool, in all pairs of clients and servers, and compares what becomes of them
+// with direct calls. Clients of older revisions get the result at once.
+func TestTS05(t *testing.T) {
+	for _, revision := range mcp.Revisions() {
+		t.Run(revision.String(), func(t *testing.T) {
+			t.Parallel()
+			h := newPinnedHouse(t, "")
+			c, task := h.client(t, revision, "/find", fake.ClientOptions{}), ""
+			if revision.Can(mcp.ExperimentalTasks) {
+				task = `,"task":{}`
+			}
+			for _, server := range []string{"old", "new"} {
+				got := map[string]string{}
+				for way := range both {
+					made := said(t, c, mcp.MethodCallTool, calling(way, server+"__task", "{}")+task)
+					got[way] = outcomeOfTask(t, c, made)
+					if tasks := revision.Can(mcp.ExperimentalTasks) || revision.Can(mcp.TasksExtension); tasks != strings.Contains(made, `"taskId"`) || !strings.Contains(got[way], `"done"`) {
+						t.Errorf("%s, %s: %s became %s", server, way, made, got[way])
+					}
+				}
+				if got["direct"] != got["through"] {
+					t.Errorf("%s: %s\nwant %s", server, got["through"], got["direct"])
+				}
+			}
+			if bad := c.Violations(); len(bad) > 0 {
+				t.Errorf("the client saw violations: %q", bad)
+			}
+		})
+	}
+}
+
+// outcomeOfTask returns the content of the result of a task, or of an answer that is none.
+func outcomeOfTask(t *testing.T, c *fake.Client, made string) string {
+	t.Helper()
+	v := jsonrpc.ValueOf([]byte(made))
+	id, ok := v.Get("taskId").Text()
+	if !ok {
+		id, ok = v.Get("task", "taskId").Text()
+	}
+	switch {
+	case !ok:
+		return string(v.Get("content").Raw())
+	case c.Revision().Can(mcp.ExperimentalTasks):
+		return string(jsonrpc.ValueOf([]byte(said(t, c, mcp.MethodTaskResult, `"taskId":"`+id+`"`))).Get("content").Raw())
+	}
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		got := said(t, c, mcp.MethodGetTask, `"taskId":"`+id+`"`)
+		if status, _ := jsonrpc.ValueOf([]byte(got)).Get("status").Text(); status == mcp.TaskCompleted || time.Now().After(end) {
+			return string(jsonrpc.ValueOf([]byte(got)).Get("result", "content").Raw())
+		}
+	}
+}
