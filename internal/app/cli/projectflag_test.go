@@ -20,7 +20,7 @@ func TestProjectFlag(t *testing.T) {
 		peer := func(more string) string {
 			return `{command: settings-peer, env: {PATH: "${PATH}", PEER_NOTES: "` + u.write("notes", "") + `"` + more + `}}`
 		}
-		u.write("dragoman.yaml", "mcpServers: {home: "+peer("")+"}\ndragoman:\n  database: house/dragoman.db\n  access: {loopback: "+loopback+"}\n  projects: {shop: {use: [home], mcpServers: {pay: "+peer("")+"}}, bad: {x: 1}}\n")
+		u.write("dragoman.yaml", "mcpServers: {home: "+peer("")+"}\ndragoman:\n  database: house/dragoman.db\n  access: {loopback: "+loopback+"}\n  projects: {shop: {use: [home], mcpServers: {pay: "+peer("")+"}}, few: {use: [home], tools: {mode: search}}, bad: {x: 1}}\n")
 		address := u.serve("--listen", anyPort)
 		at := func(args ...string) string {
 			t.Helper()
@@ -40,10 +40,12 @@ func TestProjectFlag(t *testing.T) {
 			{"show pay --project shop", []string{"ok ", "pay"}, ""},
 			{"list tools none --project shop", []string{"failed ", `none`}, ""},
 			{"list tools pay --project nowhere", []string{"failed ", "nowhere"}, ""},
+			{"list tools --project few", []string{"ok ", "search_tools", "`dragoman list tools NAME --project few` lists those of a server"}, "home__"},
+			{"list tools --project few --query echo", []string{"ok ", "home__echo"}, "search_tools"},
 			{"list --project shop", []string{"failed ", "dragoman status --project shop"}, ""},
 			{"list tools http://127.0.0.1:1/mcp --project shop", []string{"failed ", "remove --project"}, ""},
 			{"status --listen " + address + " --project shop", []string{"ok ", "/p/shop/mcp", "project shop; ", "pay", "home"}, "beside"},
-			{"status --listen " + address, []string{"ok ", "project default, beside shop; ", "project bad: ", "dragoman.projects.bad.x: unknown key", "It is not served."}, "pay "},
+			{"status --listen " + address, []string{"ok ", "project default, beside few, shop; ", "project bad: ", "dragoman.projects.bad.x: unknown key", "It is not served."}, "pay "},
 			{"calls --listen " + address + " --project shop", []string{"ok ", "pay", "echo"}, "text=ha"},
 			{"logs --listen " + address + " --project shop", []string{"ok ", "pay"}, "server=home"},
 			{"status none --listen " + address + " --project shop", []string{"failed ", "none"}, ""},

@@ -13,6 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/base/work"
+	"github.com/dragoman-mcp/dragoman/internal/relay/finder"
 )
 
 // These constants limit how long listWhole waits. A gateway lists only the tools of servers that
@@ -123,6 +124,13 @@ func (c *listCommand) printList(server string, l runtime.List) error {
 		for _, line := range leftOutLines(l.LeftOut) {
 			c.status.label(yellow, "note", line)
 		}
+		if c.foundAt != "" && c.kind == "tools" && searches(l.Items) {
+			of := ""
+			if c.project != "" {
+				of = " --project " + shellWord(c.project)
+			}
+			c.status.label(yellow, "note", "clients list only these, and search all others; `dragoman list tools NAME"+of+"` lists those of a server, and --query finds them")
+		}
 	}
 	switch {
 	case len(l.Items) == 0 && why != "":
@@ -141,6 +149,17 @@ func (c *listCommand) printList(server string, l runtime.List) error {
 		c.status.Printf("%s has no %s", server, c.kind)
 	}
 	return nil
+}
+
+// searches reports whether a list has the tools of search mode, so that it isn't all there is.
+func searches(items [][]byte) bool {
+	n := 0
+	for _, raw := range items {
+		if finder.Ours(textOf(raw, jsonrpc.Whole(raw), "name")) {
+			n++
+		}
+	}
+	return n == 4
 }
 
 // leftOutLines returns a line for each item that was left out of a list, up to mostLeftOut.
