@@ -110,10 +110,21 @@ func toolsOf(p project) *ToolsCost {
 	return &ToolsCost{p.Current().Tools.Mode.String(), all.Tools, all.Tokens, p.Lists().SearchTokens()}
 }
 
-// Line says in one line what search mode saves, or "" if clients list all tools.
+// With more than this, search mode is suggested.
+const (
+	manyTools  = 60
+	manyTokens = 10_000 // of about four bytes; see gateway.Find.Auto
+)
+
+// Line says in one line what search mode saves, or would save. It's "" if clients list all tools, and those are few.
 func (x *ToolsCost) Line() string {
-	if x == nil || x.Mode == config.ListTools.String() {
+	switch {
+	case x == nil:
 		return ""
+	case x.Mode == config.ListTools.String() && x.Tools <= manyTools && x.Tokens <= manyTokens:
+		return ""
+	case x.Mode == config.ListTools.String():
+		return fmt.Sprintf("tools: clients list %s, about %s; with tools.mode: auto, those that don't search by themselves would list about %d", number(x.Tools, "tool"), number(x.Tokens, "token"), x.SearchTokens)
 	}
 	return fmt.Sprintf("tools: %s mode; %s would be about %s, clients that search list %d", x.Mode, number(x.Tools, "tool"), number(x.Tokens, "token"), x.SearchTokens)
 }

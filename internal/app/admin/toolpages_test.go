@@ -83,6 +83,24 @@ func TestToolCosts(t *testing.T) {
 	}
 }
 
+// TestToolsLine checks when search mode is suggested.
+func TestToolsLine(t *testing.T) {
+	for _, c := range []struct {
+		cost *ToolsCost
+		want string
+	}{
+		{nil, ""},
+		{&ToolsCost{"list", manyTools, manyTokens, 700}, ""},
+		{&ToolsCost{"list", manyTools + 1, 900, 700}, "tools.mode: auto"},
+		{&ToolsCost{"list", 5, manyTokens + 1, 700}, "tools.mode: auto"},
+		{&ToolsCost{"search", 5, 900, 700}, "search mode"},
+	} {
+		if got := c.cost.Line(); !strings.Contains(got, c.want) || c.want == "" && got != "" {
+			t.Errorf("%+v: %s", c.cost, got)
+		}
+	}
+}
+
 // TestSecretsInSchemas checks that a server cannot show a secret of its configuration as the name or the
 // type of an argument, whatever escapes it uses.
 func TestSecretsInSchemas(t *testing.T) {

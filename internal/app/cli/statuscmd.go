@@ -166,8 +166,10 @@ func (c *statusCommand) statusText(base string, r *admin.Report, now time.Time) 
 	if r.Audit != nil && r.Audit.Line() != "" {
 		b.WriteString(c.paragraph(clean(r.Audit.Line())))
 	}
-	if line := admin.LimitsLine(r.Limits); line != "" {
-		b.WriteString(c.paragraph(line))
+	for _, line := range []string{admin.LimitsLine(r.Limits), r.Tools.Line()} {
+		if line != "" {
+			b.WriteString(c.paragraph(line))
+		}
 	}
 	for _, x := range r.ProjectProblems {
 		b.WriteString(c.paragraph(clean(x.Line())))
