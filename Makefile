@@ -109,7 +109,7 @@ house: ## the matrix, servers and clients from npm with an API key, 200 rules, p
 sweep: ## about 100 servers from npm through both eras, and 60 behind one serve, each killed once (20 minutes); ARGS=-only REGEXP
 	cd test && go run ./sweep $(ARGS)
 
-search-recall: ## measure what search mode finds among the tools of 25 servers from npm; ARGS=-misses
+search-recall: ## measure what search mode finds among the tools of 25 servers from npm, and the tokens of a task; ARGS=-misses
 	cd test && go run ./sweep -recall $(ARGS)
 
 # splice prints a document, with the text between two markers replaced by the content of a file.

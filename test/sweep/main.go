@@ -27,7 +27,7 @@ var (
 	folder   = flag.String("servers", filepath.Join("..", ".cache", "sweep"), "install the servers in `FOLDER`")
 	together = flag.Int("together", 60, "start at most `N` servers behind one serve; 0 leaves this part out")
 	parallel = flag.Int("parallel", 2, "compare or install `N` servers at a time")
-	ranked   = flag.Bool("recall", false, "only measure how well search mode finds the tools that queries.txt asks for")
+	ranked   = flag.Bool("recall", false, "only measure how well search mode finds the tools that queries.txt asks for, and the tokens of a task")
 	misses   = flag.Bool("misses", false, "with -recall: also print the queries that find nothing that fits")
 	patience = flag.Duration("patience", 60*time.Second, "wait this long for each answer of a server, and five times as long for all servers together")
 )

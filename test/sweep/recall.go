@@ -113,7 +113,9 @@ func recall(ctx context.Context, scratch string) (ok bool, err error) {
 			return false, fmt.Errorf("%s: %w", x.spec, err)
 		}
 	}
-	return m.report(s), ctx.Err()
+	ok = m.report(s)
+	m.cost(s)
+	return ok, ctx.Err()
 }
 
 // measure asks the ranking.
