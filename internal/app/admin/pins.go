@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"time"
@@ -83,9 +84,7 @@ type pinAPI struct{ house }
 func (a *pinAPI) readPins(r *http.Request) (Pins, *Problem) {
 	var unread []PinUnread
 	if r.URL.Query().Get("read") == "true" {
-		for _, x := range a.project.ReadPinned(r.Context()) {
-			unread = append(unread, PinUnread{x.Server, x.Why})
-		}
+		unread = a.ReadPins(r.Context())
 	}
 	all, err := a.project.PinChanges(r.Context())
 	if err != nil {
@@ -93,8 +92,9 @@ func (a *pinAPI) readPins(r *http.Request) (Pins, *Problem) {
 	}
 	mode := a.project.PinMode()
 	out := Pins{Mode: mode.String(), Changes: make([]PinChange, len(all)), Unread: unread}
-	for i, c := range all {
-		out.Changes[i] = PinChange{Server: c.Server, Item: itemOf(c.ID), SHA256: c.Sum.String(), Since: c.Since.UTC(), Held: mode == pins.Hold, Rejected: c.Rejected, Diff: c.Diff}
+	for i := range all {
+		out.Changes[i] = pinChangeOf(&all[i].Change, mode)
+		out.Changes[i].Diff = all[i].Diff
 	}
 	return out, nil
 }
@@ -116,6 +116,11 @@ func (a *pinAPI) decidePin(r *http.Request, q PinDecision, state pins.State) (Pi
 	if err != nil || who.Subject == "" {
 		return PinDecided{}, &Problem{Type: "no-access", Title: "Nobody knows who sent this request", Status: http.StatusUnauthorized}
 	}
+	return a.DecidePin(r.Context(), who.Subject, q, state)
+}
+
+// DecidePin approves or rejects a change for the user with the subject by.
+func (a *pinAPI) DecidePin(ctx context.Context, by string, q PinDecision, state pins.State) (PinDecided, *Problem) {
 	if bad := a.project.noServer(q.Server); bad != nil {
 		return PinDecided{}, bad
 	}
@@ -123,20 +128,82 @@ func (a *pinAPI) decidePin(r *http.Request, q PinDecision, state pins.State) (Pi
 	if !ok {
 		return PinDecided{}, &Problem{Type: "hash", Title: "This is no hash", Status: http.StatusUnprocessableEntity, Detail: "The member sha256 has 64 hexadecimal digits. GET " + apiRoot + "/pins has the hashes of the changed definitions."}
 	}
-	for _, c := range a.project.ChangedPins() {
-		if c.Server != q.Server || itemOf(c.ID) != q.Item || c.Sum != sum {
-			continue
-		}
-		err := a.project.DecidePin(r.Context(), who.Subject, c.ID, sum, state)
-		switch {
-		case errors.Is(err, runtime.ErrNoChange):
-			return PinDecided{}, changedAgain()
-		case err != nil:
-			return PinDecided{}, a.problem(err)
-		}
-		return PinDecided{PinDecision: q, State: string(state), Note: a.noteOfPins()}, nil
+	c, ok := a.changedPin(q.Server, q.Item, sum)
+	if !ok {
+		return PinDecided{}, changedAgain()
 	}
-	return PinDecided{}, changedAgain()
+	switch err := a.project.DecidePin(ctx, by, c.ID, sum, state); {
+	case errors.Is(err, runtime.ErrNoChange):
+		return PinDecided{}, changedAgain()
+	case err != nil:
+		return PinDecided{}, a.problem(err)
+	}
+	return PinDecided{PinDecision: q, State: string(state), Note: a.noteOfPins()}, nil
+}
+
+// changedPin returns the change with a hash, if it waits for a decision or was rejected.
+func (a *pinAPI) changedPin(server, item string, sum pins.Sum) (pins.Change, bool) {
+	for _, c := range a.project.ChangedPins() {
+		if c.Server == server && itemOf(c.ID) == item && c.Sum == sum {
+			return c, true
+		}
+	}
+	return pins.Change{}, false
+}
+
+// ChangedPins returns the changes that nobody has approved, without their diffs, for which it would have to read the
+// database.
+func (a *pinAPI) ChangedPins() Pins {
+	all, mode := a.project.ChangedPins(), a.project.PinMode()
+	out := Pins{Mode: mode.String(), Changes: make([]PinChange, len(all))}
+	for i := range all {
+		out.Changes[i] = pinChangeOf(&all[i], mode)
+	}
+	return out
+}
+
+// ReadPins reads the lists that nobody has read since the start, and returns the servers that don't answer within 5
+// seconds.
+func (a *pinAPI) ReadPins(ctx context.Context) (unread []PinUnread) {
+	for _, x := range a.project.ReadPinned(ctx) {
+		unread = append(unread, PinUnread{x.Server, x.Why})
+	}
+	return unread
+}
+
+// PinReview is one of ChangedPins, value by value.
+type PinReview struct {
+	PinChange
+	Rows    []pins.Row // nil if the definition is too long to show
+	Known   bool       // the definition before is known, so that there is something to compare with
+	Decided bool       // somebody has approved the one before, which wasn't only the first to be seen
+	By      string     // who
+	At      time.Time  // when, or when the one before was first seen
+}
+
+// ReviewPin returns one of ChangedPins for people who decide about it.
+func (a *pinAPI) ReviewPin(ctx context.Context, q PinDecision) (PinReview, *Problem) {
+	sum, _ := pins.ParseSum(q.SHA256)
+	c, ok := a.changedPin(q.Server, q.Item, sum)
+	if !ok {
+		return PinReview{}, changedAgain()
+	}
+	x, err := a.project.PinChange(ctx, c)
+	if err != nil {
+		return PinReview{}, a.problem(err)
+	}
+	out := PinReview{PinChange: pinChangeOf(&x.Change, a.project.PinMode()), Known: x.Was.Definition != nil, Decided: x.Was.State == pins.Approved, At: x.Was.Since}
+	if out.Decided && a.roster != nil {
+		out.By = a.nameOf(x.Was.Actor)
+	}
+	if x.Definition != nil {
+		out.Rows = pins.Compare(x.Was.Definition, x.Definition)
+	}
+	return out, nil
+}
+
+func pinChangeOf(c *pins.Change, mode pins.Mode) PinChange {
+	return PinChange{Server: c.Server, Item: itemOf(c.ID), SHA256: c.Sum.String(), Since: c.Since.UTC(), Held: mode == pins.Hold, Rejected: c.Rejected}
 }
 
 // noteOfPins returns a sentence if the decision is forgotten when the process ends.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
+	"github.com/dragoman-mcp/dragoman/internal/relay/pins"
 )
 
 // testConsole is a console under test, with the cookie of the browser that opened it.
@@ -46,6 +47,7 @@ type source struct {
 	audit   record
 	items   map[string][]admin.Item // the items by the method of the list
 	read    map[string]bool         // the lists that a page has read
+	pins    testPins
 }
 
 func (s *source) StartRun(_ context.Context, server string, q admin.RunRequest) (admin.Run, *admin.Problem) {
@@ -92,7 +94,7 @@ func (s *source) Steps(string) []admin.HandshakeStep { return s.steps }
 func (s *source) CallsOf(q admin.CallQuery) (out admin.Calls) {
 	for _, c := range s.calls {
 		switch {
-		case q.Before > 0 && c.Number >= q.Before, q.Server != "" && q.Server != c.Server, q.Text != "" && !strings.Contains(c.Name, q.Text):
+		case q.Before > 0 && c.Number >= q.Before, q.Server != "" && q.Server != c.Server, q.Text != "" && !strings.Contains(c.Name+c.Cause, q.Text):
 		case len(out.Calls) == q.Limit:
 			out.Before = out.Calls[q.Limit-1].Number
 			return out
@@ -175,6 +177,21 @@ func (s *source) FindTool(server, name string) (admin.ToolDetail, *admin.Problem
 		}
 	}
 	return admin.ToolDetail{}, &admin.Problem{Status: 404, Title: "No such tool", Detail: "There is no such tool."}
+}
+
+func (s *source) ChangedPins() admin.Pins { return s.pins.list() }
+
+func (s *source) ReviewPin(_ context.Context, q admin.PinDecision) (admin.PinReview, *admin.Problem) {
+	return s.pins.review(q)
+}
+
+func (s *source) DecidePin(_ context.Context, by string, q admin.PinDecision, state pins.State) (admin.PinDecided, *admin.Problem) {
+	return s.pins.decide(by, q, state)
+}
+
+func (s *source) ReadPins(context.Context) []admin.PinUnread {
+	s.did = append(s.did, "read all lists")
+	return s.pins.unread
 }
 
 func (s *source) ToolCosts() []admin.ToolCost { return s.costs }
@@ -409,7 +426,7 @@ func TestAssets(t *testing.T) {
 	for _, path := range []string{"/console/", "/console/me", "/console/audit"} {
 		_, pages[path] = h.ask("GET", path)
 	}
-	only := map[string]string{"second.css": "/console/me", "audit.css": "/console/audit"} // the others are on all pages
+	only := map[string]string{"second.css": "/console/me", "audit.css": "/console/audit", "review.css": "a review"} // the others are on all pages
 	_, hashed := assets()
 	for file := range hashed {
 		for path, body := range pages {

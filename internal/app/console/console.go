@@ -51,7 +51,7 @@ type Source interface {
 	ToolCosts() []admin.ToolCost
 	// StartRun, CancelRun and AnswerRun do the same as the API at /api/v1/runs. FindRun and
 	// FindRuns return runs. Of all methods of Source, only StartRun, CancelRun, AnswerRun,
-	// StartExam and ReadItems send messages to servers.
+	// StartExam, ReadItems and ReadPins send messages to servers.
 	StartRun(ctx context.Context, server string, q admin.RunRequest) (admin.Run, *admin.Problem)
 	CancelRun(id string) (admin.Run, *admin.Problem)
 	AnswerRun(ctx context.Context, id string, answer admin.RunAnswer) (admin.Run, *admin.Problem)
@@ -76,6 +76,7 @@ type Source interface {
 	// Matrix returns the compatibility of all pairs of revisions. The caller must not change the
 	// result.
 	Matrix() admin.Matrix
+	Reviewer
 }
 
 // Options are the options of New. Only Source and Access are required.
@@ -155,7 +156,7 @@ func New(o Options) *Console {
 // its view, put its template in the folder templates, and register it in the subject that it belongs to.
 func (c *Console) subjects(o *Options) []subject {
 	lines := &where{}
-	attention := &needs{config: o.Config, where: lines, operable: o.Operate != nil}
+	attention := &needs{config: o.Config, where: lines, operable: o.Operate != nil, changed: func() admin.Pins { return o.Source.ChangedPins() }}
 	edit := &editPage{c.frame, o.Add, o.Config, lines}
 	return []subject{
 		&overviewPage{attention},
@@ -167,6 +168,7 @@ func (c *Console) subjects(o *Options) []subject {
 		&findingsPage{c.frame, o.Source, c.feeds.changed},
 		&itemPages{c.frame, o.Source},
 		&toolPages{c.frame, o.Source},
+		&heldPages{frame: c.frame, source: o.Source},
 		&addPage{c.frame, o.Add},
 		&runPages{c.frame, o.Source},
 		&connectPage{o.Program, o.Path, o.Machine, o.Config},

@@ -234,6 +234,7 @@ func (f *frame) fill(s *screen, r *http.Request) {
 	if s.Sees = may(r, identity.Viewer); s.Sees {
 		s.Status, s.Traffic = statusOf(r), sumsOf(r)
 	}
+	current := f.currentNav(s.Page)
 	for i, title := range groupNames {
 		g := navGroup{Title: title}
 		for _, e := range f.nav {
@@ -241,7 +242,7 @@ func (f *frame) fill(s *screen, r *http.Request) {
 				continue
 			}
 			item := navItem{Title: e.Nav, Path: prefix + e.Path, Key: e.Key}
-			item.Current = s.Page != nil && (e.Path == s.Page.Path || e.Path != "/" && strings.HasPrefix(s.Page.Path, e.Path+"/"))
+			item.Current = e == current
 			if e.Count != nil && s.Sees {
 				item.Count = e.Count(s)
 			}
@@ -251,6 +252,16 @@ func (f *frame) fill(s *screen, r *http.Request) {
 			s.Nav = append(s.Nav, g)
 		}
 	}
+}
+
+// currentNav returns the page in the navigation to which a page belongs, or nil.
+func (f *frame) currentNav(p *Page) (of *Page) {
+	for _, e := range f.nav {
+		if p != nil && (e.Path == p.Path || e.Path != "/" && strings.HasPrefix(p.Path, e.Path+"/")) && (of == nil || len(e.Path) > len(of.Path)) {
+			of = e
+		}
+	}
+	return of
 }
 
 // parsed parses the form in the body of r. If the form cannot be parsed, parsed writes an error

@@ -43,7 +43,8 @@ type button struct {
 type needs struct {
 	config   func() *config.Snapshot // may be nil
 	where    *where
-	operable bool // the console can start operations on servers
+	operable bool              // the console can start operations on servers
+	changed  func() admin.Pins // may be nil
 }
 
 // all returns all problems that need the user's attention, most severe first.
@@ -65,6 +66,9 @@ func (n *needs) all(status *admin.Report) (out []need) {
 				Sentence: fmt.Sprintf("A call of %s waits for an answer to %s", p.Method, plural(p.Questions, "question")),
 			})
 		}
+	}
+	if n.changed != nil {
+		out = append(out, heldNeeds(n.changed())...)
 	}
 	slices.SortStableFunc(out, func(a, b need) int { return cmp.Or(cmp.Compare(a.weight, b.weight), b.Since.Compare(a.Since)) })
 	return grouped(out)

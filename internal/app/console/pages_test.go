@@ -144,6 +144,12 @@ var scenes = map[string]func() scene{
 		s.source.audit = auditOf("", 60)
 		return s
 	},
+	"held": func() (s scene) {
+		s.report.Servers = []admin.Server{server("notes", mcp.R20250618, 3)}
+		s.source.pins = changedPins()
+		s.source.calls = []admin.Call{{Number: 1, Outcome: "not_sent", Cause: "held", Method: "tools/call", Name: "notes__search", Server: "notes", Started: time.Now()}}
+		return s
+	},
 	"hostile": func() (s scene) {
 		s.source.audit = auditOf(hostile, 0)
 		s.report.Limits = []admin.LimitRefusals{{Per: "key", Of: hostile, Limit: "calls_per_second", Refused: 4}}
@@ -159,6 +165,7 @@ var scenes = map[string]func() scene{
 		s.source.calls = []admin.Call{{Number: 7, Outcome: "failed", Cause: hostile, Method: hostile, Name: hostile, Server: hostile, Client: admin.CallClient{Name: hostile}}}
 		s.source.stories = []admin.Story{hostileStory(s.source.calls[0])}
 		s.source.exam = examOf(hostile, hostile)
+		s.source.pins = testPins{mode: "hold", all: []testPin{hostilePin()}, unread: []admin.PinUnread{{Server: hostile, Cause: hostile}}}
 		evil := admin.Item{Server: hostile, Name: hostile, Title: hostile, URI: hostile, URITemplate: hostile, Description: hostile, MIMEType: hostile, State: "hidden", Arguments: []admin.ToolArgument{{Name: hostile, About: hostile, Required: true}}}
 		s.source.items = map[string][]admin.Item{mcp.MethodListResources: {evil}, mcp.MethodListTemplates: {evil}, mcp.MethodListPrompts: {evil}}
 		s.play = func(p *event.Publisher) {
@@ -236,7 +243,8 @@ var pagesOf = map[string][]string{
 	"busy":    {"/", "/servers", "/servers/files", "/servers/browser", "/servers/browser/findings", "/servers/files/findings", "/servers/files/resources", "/servers/files/prompts", "/servers/search/prompts", "/servers/browser/resources", "/servers/files/resources?q=nothing", "/servers?q=fil&state=ready&sort=-calls", "/servers?q=nothing", "/clients", "/clients/1", "/clients/99", "/calls", "/calls?server=files&before=2", "/calls?q=nothing", "/calls/1", "/calls/2", "/calls/2?view=raw", "/calls/2?view=edits", "/calls/99", "/events", "/events?kind=loss", "/settings"},
 	"audit":   {"/audit", "/audit?what=nothing", "/audit?before=50", "/audit/7", "/audit/6", "/audit/99"},
 	"many":    {"/", "/servers?page=2&sort=name", "/clients"},
-	"hostile": {"/", "/servers", "/servers/" + "%3Cscript%3Ealert(1)%3C%2Fscript%3E%22%27%3E%3Cimg%20src%3Dx%20onerror%3Dalert(2)%3E%1B%5B31m%E2%80%AE%E2%80%8B%F3%A0%81%81%E2%81%A6javascript:alert(3)", "/servers/" + url.PathEscape(hostile) + "/findings", "/servers/" + url.PathEscape(hostile) + "/resources", "/servers/" + url.PathEscape(hostile) + "/prompts", "/clients", "/clients/1", "/events", "/calls", "/calls/7", "/calls/7?view=raw", "/audit", "/audit?who=" + url.QueryEscape(hostile), "/audit/7"},
+	"hostile": {"/", "/tools/held", held{hostilePin().PinChange}.Path()[len(prefix):], "/servers", "/servers/" + "%3Cscript%3Ealert(1)%3C%2Fscript%3E%22%27%3E%3Cimg%20src%3Dx%20onerror%3Dalert(2)%3E%1B%5B31m%E2%80%AE%E2%80%8B%F3%A0%81%81%E2%81%A6javascript:alert(3)", "/servers/" + url.PathEscape(hostile) + "/findings", "/servers/" + url.PathEscape(hostile) + "/resources", "/servers/" + url.PathEscape(hostile) + "/prompts", "/clients", "/clients/1", "/events", "/calls", "/calls/7", "/calls/7?view=raw", "/audit", "/audit?who=" + url.QueryEscape(hostile), "/audit/7"},
+	"held":    {"/", "/tools/held", heldPage(0), heldPage(0) + "?view=all", heldPage(1), heldPage(2), heldPage(3), heldPage(4), "/tools/held/x"},
 }
 
 // golden maps scenes to the pages that [TestGolden] compares with files: one of each kind, few enough
@@ -473,25 +481,25 @@ func TestLinksResolve(t *testing.T) {
 // KB. No page has more than one sheet of its own.
 func TestWeight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := stage(t, "empty")
-		_, body := h.ask("GET", "/console/settings")
-		styles, own, modules := 0, 0, 0
-		byName, names := assets()
-		for file, name := range names {
-			switch n := len(byName[name].body); {
-			case strings.HasSuffix(file, ".js"):
-				modules += n
-			case file == "tokens.css" || file == "console.css":
-				styles += n
-			default:
-				own = max(own, n)
+		h := stage(t, "held")
+		for _, page := range []string{"/settings", "/me", "/audit", heldPage(0)} {
+			_, body := h.ask("GET", "/console"+page)
+			styles, modules := 0, 0
+			byName, _ := assets()
+			for name, a := range byName {
+				switch {
+				case !strings.Contains(body, name):
+				case strings.HasPrefix(a.kind, "text/css"):
+					styles += len(a.body)
+				default:
+					modules += len(a.body)
+				}
 			}
-		}
-		styles += own
-		frame := len(body) - len(mainOf(body))
-		t.Logf("styles %d, modules %d, frame %d bytes", styles, modules, frame)
-		if all := styles + modules + frame; all > 60_000 || modules > 12<<10 {
-			t.Errorf("styles %d, modules %d, frame %d: %d bytes", styles, modules, frame, all)
+			frame := len(body) - len(mainOf(body))
+			t.Logf("%s: styles %d, modules %d, frame %d bytes", page, styles, modules, frame)
+			if all := styles + modules + frame; all > 60<<10 || modules > 12<<10 || modules == 0 || styles == 0 {
+				t.Errorf("%s: styles %d, modules %d, frame %d: %d bytes", page, styles, modules, frame, all)
+			}
 		}
 	})
 }

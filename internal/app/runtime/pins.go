@@ -236,8 +236,9 @@ func (p *Project) reportChanges(all []pins.Change) {
 
 // PinChange is a definition that has changed since it was approved.
 type PinChange struct {
-	pins.Change
-	Diff string // what has changed, with what nobody could see drawn
+	pins.Change          // its Definition is nil if it's too long to show
+	Was         pins.Pin // what was approved last, or trusted; the zero value if nobody knows its definition
+	Diff        string   // what has changed, with what nobody could see drawn; only PinChanges sets it
 }
 
 // PinChanges returns the definitions that wait for a decision, and those that were rejected.
@@ -245,27 +246,34 @@ func (p *Project) PinChanges(ctx context.Context) ([]PinChange, error) {
 	all := p.ChangedPins()
 	out := make([]PinChange, len(all))
 	for i, c := range all {
-		c.Definition = p.pinned(c.Server, c.Definition)
-		out[i].Change = c
-		if c.Definition == nil {
-			out[i].Diff = fmt.Sprintf("(the definition has more than %d bytes, too many to show)\n", maxPinned)
-			continue
+		x, err := p.PinChange(ctx, c)
+		switch {
+		case err != nil:
+			return nil, err
+		case x.Definition == nil:
+			x.Diff = fmt.Sprintf("(the definition has more than %d bytes, too many to show)\n", maxPinned)
+		default:
+			x.Diff = pins.Diff(x.Was.Definition, x.Definition)
 		}
-		var before []byte
-		if p.pins.keeper != nil {
-			known, err := p.pins.keeper.PinsOf(ctx, p.name, c.ID)
-			if err != nil {
-				return nil, err
-			}
-			for _, k := range known {
-				if k.State != pins.Rejected && len(k.Definition) > 0 {
-					before = k.Definition
-				}
-			}
-		}
-		out[i].Diff = pins.Diff(before, c.Definition)
+		out[i] = x
 	}
 	return out, nil
+}
+
+// PinChange returns what people compare with one of ChangedPins.
+func (p *Project) PinChange(ctx context.Context, c pins.Change) (PinChange, error) {
+	c.Definition = p.pinned(c.Server, c.Definition)
+	out := PinChange{Change: c}
+	if p.pins.keeper == nil || c.Definition == nil {
+		return out, nil
+	}
+	known, err := p.pins.keeper.PinsOf(ctx, p.name, c.ID)
+	for _, k := range known {
+		if k.State != pins.Rejected && len(k.Definition) > 0 {
+			out.Was = k
+		}
+	}
+	return out, err
 }
 
 // ChangedPins returns the changes that nobody has approved.
