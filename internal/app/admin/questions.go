@@ -84,12 +84,17 @@ type asker struct {
 	operator bool // of the project
 }
 
-func (a *questionAPI) asker(r *http.Request) (asker, *Problem) {
+// visitor returns who has sent a request. Questions need no store.
+func (a *questionAPI) visitor(r *http.Request) (*identity.Principal, *Problem) {
 	who, err := a.access.Check(r)
 	if err != nil || who.Subject == "" {
-		return asker{}, &Problem{Type: "no-access", Title: "Nobody knows who sent this request", Status: http.StatusUnauthorized}
+		return nil, &Problem{Type: "no-access", Title: "Nobody knows who sent this request", Status: http.StatusUnauthorized}
 	}
-	return asker{who, a.access.May(who, a.project.name(), identity.Operator) == nil}, nil
+	return who, nil
+}
+
+func (a *questionAPI) asker(who *identity.Principal) asker {
+	return asker{who, a.access.May(who, a.project.name(), identity.Operator) == nil}
 }
 
 // owns reports whether a question is about a call of this person.
@@ -99,10 +104,16 @@ func (k asker) owns(q *questions.Question) bool {
 
 // ReadQuestions answers GET /questions.
 func (a *questionAPI) ReadQuestions(r *http.Request) (Questions, *Problem) {
-	k, bad := a.asker(r)
+	who, bad := a.visitor(r)
 	if bad != nil {
 		return Questions{}, bad
 	}
+	return a.QuestionsFor(who), nil
+}
+
+// QuestionsFor returns what waits for somebody who has a role in the project.
+func (a *questionAPI) QuestionsFor(who *identity.Principal) Questions {
+	k := a.asker(who)
 	out := Questions{Mode: "off", Questions: []QuestionEntry{}}
 	if s := a.project.Current(); s != nil && s.Questions {
 		out.Mode = "console"
@@ -112,7 +123,15 @@ func (a *questionAPI) ReadQuestions(r *http.Request) (Questions, *Problem) {
 			out.Questions = append(out.Questions, a.entry(k, &q, maxQuestionInList))
 		}
 	}
-	return out, nil
+	return out
+}
+
+// OwnQuestions returns how many of a person's own calls wait for an answer.
+func (a *questionAPI) OwnQuestions(who *identity.Principal) int {
+	if who == nil || who.Subject == "" {
+		return 0
+	}
+	return a.project.Questions().WaitingOf(who.Subject)
 }
 
 // entry describes a question. Nothing of it has a secret of the configuration.
@@ -152,10 +171,16 @@ func (a *questionAPI) find(k asker, id string) (questions.Question, *Problem) {
 
 // ReadQuestion answers GET /questions/{id}.
 func (a *questionAPI) ReadQuestion(r *http.Request, id string) (QuestionDetails, *Problem) {
-	k, bad := a.asker(r)
+	who, bad := a.visitor(r)
 	if bad != nil {
 		return QuestionDetails{}, bad
 	}
+	return a.QuestionFor(who, id)
+}
+
+// QuestionFor returns a question for somebody who has a role in the project.
+func (a *questionAPI) QuestionFor(who *identity.Principal, id string) (QuestionDetails, *Problem) {
+	k := a.asker(who)
 	q, bad := a.find(k, id)
 	if bad != nil {
 		return QuestionDetails{}, bad
@@ -169,10 +194,16 @@ func (a *questionAPI) ReadQuestion(r *http.Request, id string) (QuestionDetails,
 
 // AnswerQuestion answers POST /questions/{id}/answer. The server gets the content byte for byte.
 func (a *questionAPI) AnswerQuestion(r *http.Request, id string, in QuestionAnswer) (QuestionAnswered, *Problem) {
-	k, bad := a.asker(r)
+	who, bad := a.visitor(r)
 	if bad != nil {
 		return QuestionAnswered{}, bad
 	}
+	return a.AnswerFor(who, id, in)
+}
+
+// AnswerFor lets somebody answer a question who has a role in the project.
+func (a *questionAPI) AnswerFor(who *identity.Principal, id string, in QuestionAnswer) (QuestionAnswered, *Problem) {
+	k := a.asker(who)
 	q, bad := a.find(k, id)
 	switch {
 	case bad != nil:

@@ -48,6 +48,64 @@ type source struct {
 	items   map[string][]admin.Item // the items by the method of the list
 	read    map[string]bool         // the lists that a page has read
 	pins    testPins
+	asked   []asking // the questions that wait
+}
+
+// asking is a question in a source. Whoever has its subject may answer it, and operators may.
+type asking struct {
+	admin.QuestionDetails
+	subject string
+	gone    *admin.Problem // what has become of it
+}
+
+func (s *source) QuestionsFor(who *identity.Principal) admin.Questions {
+	out := admin.Questions{Mode: "console", Questions: []admin.QuestionEntry{}}
+	for _, q := range s.asked {
+		if q.gone == nil && s.mayAnswer(who, &q) {
+			q.Mine = q.subject == who.Subject
+			out.Questions = append(out.Questions, q.QuestionEntry)
+		}
+	}
+	return out
+}
+
+func (s *source) mayAnswer(who *identity.Principal, q *asking) bool {
+	return who == identity.Local || who.Subject == q.subject || who.Subject == "operator" || who.Subject == "admin"
+}
+
+func (s *source) QuestionFor(who *identity.Principal, id string) (admin.QuestionDetails, *admin.Problem) {
+	for _, q := range s.asked {
+		if q.ID == id && s.mayAnswer(who, &q) {
+			q.Mine = q.subject == who.Subject
+			return q.QuestionDetails, q.gone
+		}
+	}
+	return admin.QuestionDetails{}, &admin.Problem{Status: 404, Title: "No such question", Detail: "No question with this id waits for you."}
+}
+
+func (s *source) AnswerFor(who *identity.Principal, id string, in admin.QuestionAnswer) (admin.QuestionAnswered, *admin.Problem) {
+	if _, bad := s.QuestionFor(who, id); bad != nil {
+		return admin.QuestionAnswered{}, bad
+	}
+	if s.refuse != nil {
+		return admin.QuestionAnswered{}, s.refuse
+	}
+	s.did = append(s.did, fmt.Sprintf("%s %s %s %s", who.Subject, in.Action, id, in.Content))
+	for i := range s.asked {
+		if s.asked[i].ID == id {
+			s.asked[i].gone = &admin.Problem{Status: 409, Title: "The question has been answered", Detail: "It was answered by " + who.Subject + " at 12:00:00 UTC, with " + in.Action + ". The first answer counts, and the call went on with it."}
+		}
+	}
+	return admin.QuestionAnswered{ID: id, Action: in.Action}, nil
+}
+
+func (s *source) OwnQuestions(who *identity.Principal) (n int) {
+	for _, q := range s.asked {
+		if who != nil && q.gone == nil && q.subject == who.Subject {
+			n++
+		}
+	}
+	return n
 }
 
 func (s *source) StartRun(_ context.Context, server string, q admin.RunRequest) (admin.Run, *admin.Problem) {

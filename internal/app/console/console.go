@@ -73,6 +73,13 @@ type Source interface {
 	FindAudit(context.Context, admin.AuditQuery) (admin.AuditEntries, *admin.Problem)
 	FindAct(ctx context.Context, seq int64, project string) (admin.AuditEntry, *admin.Problem)
 	CheckAudit(begin bool) admin.AuditCheck
+	// QuestionsFor returns the questions that wait for a person and that who may answer, and QuestionFor one of them.
+	// AnswerFor answers it. They don't ask whether who has a role in the project. OwnQuestions returns how many calls
+	// of who wait for an answer.
+	QuestionsFor(who *identity.Principal) admin.Questions
+	QuestionFor(who *identity.Principal, id string) (admin.QuestionDetails, *admin.Problem)
+	AnswerFor(who *identity.Principal, id string, answer admin.QuestionAnswer) (admin.QuestionAnswered, *admin.Problem)
+	OwnQuestions(who *identity.Principal) int
 	// Matrix returns the compatibility of all pairs of revisions. The caller must not change the
 	// result.
 	Matrix() admin.Matrix
@@ -136,7 +143,7 @@ func New(o Options) *Console {
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	o.Program, o.Path = cmp.Or(o.Program, "dragoman"), cmp.Or(o.Path, "dragoman")
 	c := &Console{log: o.Log, frame: newFrame(o.Log, o.Add != nil), stop: func() {}, untap: func() {}}
-	c.door = &door{off: o.Off, access: o.Access, program: o.Program, next: o.Return}
+	c.door = &door{off: o.Off, access: o.Access, program: o.Program, next: o.Return, waits: func(who *identity.Principal) int { return o.Source.OwnQuestions(who) }}
 	c.frame.register("POST /signout", allowed{least: anyone}, c.door.signOut) // the door answers it before
 	c.states = &states{access: o.Access, source: o.Source, clients: o.Clients, traffic: newTraffic(o.DemoClients...)}
 	c.feeds = newFeeds(c.frame.mux, c.states, o.Log)
@@ -163,6 +170,7 @@ func (c *Console) subjects(o *Options) []subject {
 		&mePage{frame: c.frame, access: o.Access},
 		&callPages{c.frame, o.Source, o.Program},
 		&clientPages{o.Source},
+		&questionPages{frame: c.frame, source: o.Source},
 		&serverPages{frame: c.frame, source: o.Source, operations: o.Operate, config: o.Config, where: lines, needs: attention, edit: edit},
 		edit,
 		&findingsPage{c.frame, o.Source, c.feeds.changed},

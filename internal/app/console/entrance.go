@@ -48,6 +48,8 @@ type door struct {
 	off     string // why the console is off; "" if it is on
 	access  *admin.Access
 	program string // the command that a user types to start Dragoman
+	// waits returns how many calls of somebody wait for an answer; see viewer.
+	waits func(who *identity.Principal) int
 	// next is Options.Return, which may be nil.
 	next func(http.ResponseWriter, *http.Request) string
 }
@@ -102,7 +104,12 @@ func (d *door) admit(w http.ResponseWriter, r *http.Request) (v viewer, ok bool)
 // viewer returns for whom the response to a request is. who is nil if it belongs to no session.
 func (d *door) viewer(r *http.Request) viewer {
 	who, session := d.access.Browsing(r)
-	return viewer{who: who, session: session, role: d.access.RoleIn(who, event.DefaultProject)}
+	v := viewer{who: who, session: session, role: d.access.RoleIn(who, event.DefaultProject)}
+	v.caller = who != nil && d.access.May(who, event.DefaultProject, identity.Caller) == nil
+	if !v.may(identity.Operator) {
+		v.waits = d.waits(who)
+	}
+	return v
 }
 
 // admitStranger answers a request that needs no session, because it begins one. It returns false if the request is

@@ -51,7 +51,7 @@ func (f *frame) add(p Page) {
 		path = "/{$}"
 	}
 	pageTemplate(p.Template) // a template that cannot be parsed fails now, and not when somebody opens the page
-	if (p.Least == anyone) != p.Personal {
+	if p.Least == anyone && !p.Personal {
 		panic("the page " + p.Path + " says not who may see it")
 	}
 	f.register("GET "+path, allowed{least: p.Least, personal: p.Personal}, func(w http.ResponseWriter, r *http.Request) { f.show(w, r, &p) })
@@ -75,7 +75,7 @@ func (f *frame) handleSure(pattern string, least identity.Role, words string, h 
 // allowed says who may use a route.
 type allowed struct {
 	least    identity.Role
-	personal bool   // the page is about its viewer
+	personal bool   // see Page.Personal
 	sure     string // see Route.Sure
 }
 
@@ -104,7 +104,7 @@ func (f *frame) find(r *http.Request) allowed {
 type Page struct {
 	Path     string        // the path below /console, as a pattern for http.ServeMux, for example "/servers/{name}"
 	Least    identity.Role // who has a lower role does not see the page
-	Personal bool          // the page is about its viewer, who needs no role: Least is anyone
+	Personal bool          // the page is about its viewer: two people with the same role may see different things
 	Sheet    string        // a style sheet that only some pages need; "" for none
 	Template string        // the name of the file in the folder templates that defines the page's block "main"
 	// Nav is the title of the page's entry in the navigation, and Group is the entry's group. If
@@ -114,7 +114,7 @@ type Page struct {
 	Group group
 	Key   string
 	// Count returns the number that the navigation shows beside the page's entry. If Count is nil
-	// or returns "", the navigation shows no number.
+	// or returns "", the navigation shows no number. Status is nil for those who may not see it.
 	Count func(*screen) string
 	// View returns the values that the page shows. It must not block. If the error is a *pageError,
 	// the error determines the HTTP status.
@@ -170,6 +170,7 @@ type screen struct {
 	Say     string // the message about the user's last action; "" for none
 	CanAdd  bool   // the user can add servers here; see Options.Add
 	SayNote bool   // Say is a note that stays, and not a toast
+	Asked   int    // how many questions wait for the user
 	Sees    bool   // the user has a role in the project that the frame shows
 	Acts    bool   // the user may start, stop and run things
 	Looks   bool   // the page would have buttons for somebody with another role
@@ -184,6 +185,7 @@ type navGroup struct {
 type navItem struct {
 	Title, Path, Key, Count string
 	Current                 bool
+	Counts                  bool // Count is a number now or later
 }
 
 // show responds with a page. In a stream of live values, it computes only the live values.
@@ -235,6 +237,7 @@ func (f *frame) fill(s *screen, r *http.Request) {
 		s.Status, s.Traffic = statusOf(r), sumsOf(r)
 	}
 	current := f.currentNav(s.Page)
+	s.Asked = asked(r)
 	for i, title := range groupNames {
 		g := navGroup{Title: title}
 		for _, e := range f.nav {
@@ -243,7 +246,7 @@ func (f *frame) fill(s *screen, r *http.Request) {
 			}
 			item := navItem{Title: e.Nav, Path: prefix + e.Path, Key: e.Key}
 			item.Current = e == current
-			if e.Count != nil && s.Sees {
+			if item.Counts = e.Count != nil && (s.Sees || e.Least == identity.Caller); item.Counts {
 				item.Count = e.Count(s)
 			}
 			g.Items = append(g.Items, item)

@@ -250,22 +250,27 @@ func questionOf(q admin.Question) *questionView {
 		v.Form = form.Make(q.Schema, form.Options{ID: q.ID + "-", Defaults: true, Titles: true})
 		return v
 	}
-	u, err := url.Parse(q.URL)
+	v.Host, v.Odd = linkOf(q.URL)
+	return v
+}
+
+// linkOf returns the host of an address that a server wants a person to open, or "" if it has none, and a warning, or
+// "" if it's an ordinary address.
+func linkOf(text string) (host, odd string) {
+	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
-		v.Odd = "This is not an ordinary web address. Do not open it if you do not know what it does."
-		return v
+		return "", "This is not an ordinary web address. Do not open it if you do not know what it does."
 	case u.User != nil:
-		v.Odd = "The address has a name before the host. The text before @ is not the site."
+		odd = "The address has a name before the host. The text before @ is not the site."
 	case strings.Contains("."+strings.ToLower(u.Hostname()), ".xn--") || strings.ContainsFunc(u.Hostname(), func(r rune) bool { return r > 0x7e }):
-		v.Odd = "The host has letters of other alphabets, which can look like those of another site."
+		odd = "The host has letters of other alphabets, which can look like those of another site."
 	case mcp.PlaceOf(u) != "":
-		v.Odd = "The page is on " + mcp.PlaceOf(u) + "."
+		odd = "The page is on " + mcp.PlaceOf(u) + "."
 	case u.Scheme == "http":
-		v.Odd = "The connection to this site is not encrypted."
+		odd = "The connection to this site is not encrypted."
 	}
-	v.Host = u.Hostname()
-	return v
+	return u.Hostname(), odd
 }
 
 // commands sets the shell commands with which a user can repeat the run; see [admin.Base].

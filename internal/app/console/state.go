@@ -12,8 +12,11 @@ import (
 
 // states makes the states of responses.
 type states struct {
-	access  *admin.Access
-	source  interface{ Report() *admin.Report }
+	access *admin.Access
+	source interface {
+		Report() *admin.Report
+		OwnQuestions(who *identity.Principal) int
+	}
 	clients func() []runtime.ClientReport // may be nil
 	traffic *traffic
 }
@@ -74,6 +77,18 @@ func sumsOf(r *http.Request) *sums {
 		s.sums = s.from.traffic.sums(time.Now(), connected)
 	}
 	return s.sums
+}
+
+// asked returns how many questions wait for the viewer.
+func asked(r *http.Request) int {
+	s := stateOf(r)
+	switch {
+	case s.viewer.may(identity.Operator):
+		return statusOf(r).Questions
+	case s.viewer.who != nil && s.feed: // a feed of their own, which lasts longer than what was true when it began
+		return s.from.source.OwnQuestions(s.viewer.who)
+	}
+	return s.viewer.waits
 }
 
 // findServer returns the server whose name is in the path of r.

@@ -3,6 +3,7 @@ package console
 import (
 	"crypto/rand"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -81,4 +82,12 @@ func (f *forms) once(r *http.Request, number string, act func() any) (answer any
 	defer f.mu.Unlock()
 	x.answer = answer
 	return answer, false
+}
+
+// forget lets the form in r that has the number number act again when it's sent again.
+func (f *forms) forget(r *http.Request, number string) {
+	key := stateOf(r).viewer.session.ID + " " + number
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.seen = slices.DeleteFunc(f.seen, func(x *sent) bool { return x.key == key })
 }

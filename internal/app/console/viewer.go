@@ -15,18 +15,27 @@ type viewer struct {
 	who     *identity.Principal // nil in a feed that several people share
 	session admin.Browser       // the zero value in such a feed
 	role    identity.Role       // the highest role of the console in the project that the pages show, or none
+	caller  bool                // the viewer may call the project's tools, with or without another role
+	waits   int                 // how many calls of the viewer wait for an answer; 0 for operators, who see those of all
 }
 
 // anyone is what a page or a form needs instead of a role if everybody with a session may use it.
 const anyone identity.Role = 0
 
-// may reports whether the viewer may use what needs at least the role least.
-func (v *viewer) may(least identity.Role) bool { return least == anyone || v.role.Includes(least) }
+// may reports whether the viewer may use what needs at least the role least. What needs the role caller is for all who
+// have any role in the project.
+func (v *viewer) may(least identity.Role) bool {
+	return least == anyone || v.role.Includes(least) || least == identity.Caller && (v.caller || v.role != 0)
+}
 
-// class says who gets the same bytes: those with the same role, or on pages about the viewer this session alone.
+// class says who gets the same bytes: those with the same role and the same number beside Questions, or on pages about
+// the viewer this session alone.
 func (v *viewer) class(personal bool) string {
-	if personal && v.who != nil {
-		return fmt.Sprint(v.role, " ", v.who.Seat, " ", v.session.ID)
+	switch {
+	case personal && v.who != nil:
+		return fmt.Sprint(v.role, " ", v.caller, " ", v.who.Seat, " ", v.session.ID)
+	case v.waits > 0:
+		return fmt.Sprint(v.role, ", asked ", v.waits)
 	}
 	return v.role.String()
 }
@@ -36,7 +45,7 @@ func (v *viewer) shared(personal bool) viewer {
 	if personal {
 		return *v
 	}
-	return viewer{role: v.role}
+	return viewer{role: v.role, waits: v.waits}
 }
 
 // forbidden returns the error for a request that needs another role than the viewer has.

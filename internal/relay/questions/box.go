@@ -265,6 +265,18 @@ func (b *Box) Waiting() int {
 	return len(b.open)
 }
 
+// WaitingOf returns the number of questions that wait in calls of the principals with a subject.
+func (b *Box) WaitingOf(subject string) (n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, w := range b.open {
+		if w.Who != nil && w.Who.Subject == subject {
+			n++
+		}
+	}
+	return n
+}
+
 // ByServer returns how many questions wait, by server.
 func (b *Box) ByServer() map[string]int {
 	b.mu.Lock()
