@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
@@ -120,6 +121,48 @@ func TestWideTemplates(t *testing.T) {
 			if got, err := v.KnownOwner(t.Context(), uri); err == nil {
 				t.Errorf("%s goes to %s", uri, got.Server.Name())
 			}
+		}
+	}
+}
+
+// TestHeldTemplates looks for resources that are in no list, while a template of a server is held. That server isn't
+// asked for what its template matches. Others aren't either if the template would have led to it; one that anybody could
+// have doesn't keep a resource from who has it.
+func TestHeldTemplates(t *testing.T) {
+	for _, x := range []struct{ template, uri, want, asked string }{
+		{"file:///docs/{path}", "file:///docs/x", "is held", ""},
+		{"file:///docs/{path}", "file:///home/x", "b", "ab"},
+		{"note://{id}", "note://x", "b", "b"},
+		{"{+all}", "note://x", "b", "b"},
+	} {
+		c := catalogOf(t, holder("a", templates(x.template)), holder("b", nil))
+		c.Vet = func(kind Kind, server string, _ mcp.Revision, _ []byte) (v Verdict, _ jsonrpc.EditList) {
+			if kind == KindTemplate && server == "a" {
+				v = Verdict{Hide: "it has changed", Held: true}
+			}
+			return v, jsonrpc.EditList{}
+		}
+		asked := make(chan string, 2)
+		c.Holds = func(_ context.Context, u Source, _ *mcp.ClientInfo, _ string) (bool, error) {
+			asked <- u.Name()
+			return u.Name() == "b", nil
+		}
+		v := c.View(&mcp.ClientInfo{}, nil)
+		got, err := v.Owner(t.Context(), x.uri)
+		if err != nil {
+			err = v.WithheldURI(x.uri)
+		}
+		if err != nil && !strings.Contains(err.Error(), x.want) || err == nil && (got.Server == nil || got.Server.Name() != x.want) {
+			t.Errorf("%s for %s: %v, %v", x.uri, x.template, got, err)
+		}
+		close(asked)
+		var all []string
+		for name := range asked {
+			all = append(all, name)
+		}
+		slices.Sort(all)
+		if strings.Join(all, "") != x.asked {
+			t.Errorf("%s for %s: %q were asked", x.uri, x.template, all)
 		}
 	}
 }
