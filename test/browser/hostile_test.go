@@ -39,6 +39,7 @@ func hostileServer(in io.Reader, out, log io.Writer) {
 		members["jsonrpc"] = "2.0"
 		_ = enc.Encode(members)
 	}
+	var asked json.RawMessage // the id of the call that waits for an answer
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
@@ -46,8 +47,13 @@ func hostileServer(in io.Reader, out, log io.Writer) {
 			ID     json.RawMessage
 			Method string
 			Params struct{ Name string }
+			Result json.RawMessage
 		}
 		if json.Unmarshal(lines.Bytes(), &m) != nil || m.ID == nil {
+			continue
+		}
+		if m.Method == "" { // the answer to our question
+			send(object{"id": asked, "result": object{"content": []object{{"type": "text", "text": string(m.Result)}}}})
 			continue
 		}
 		answer := func(result object) { send(object{"id": m.ID, "result": result}) }
@@ -65,6 +71,7 @@ func hostileServer(in io.Reader, out, log io.Writer) {
 			answer(object{"tools": []object{
 				{"name": "evil", "title": text, "description": text, "inputSchema": schema, "outputSchema": object{"type": "object", "description": text}, "annotations": object{"title": text}},
 				{"name": "fails", "description": text, "inputSchema": object{"type": "object"}},
+				{"name": "asks", "inputSchema": object{"type": "object"}},
 				{"name": text, "description": text, "inputSchema": object{"type": "object"}},
 			}})
 		case "resources/list":
@@ -76,6 +83,11 @@ func hostileServer(in io.Reader, out, log io.Writer) {
 		case "tools/call":
 			send(object{"method": "notifications/message", "params": object{"level": "warning", "logger": text, "data": text}})
 			fmt.Fprintln(log, text)
+			if strings.HasPrefix(m.Params.Name, "asks") {
+				asked = m.ID
+				send(object{"id": "q", "method": "elicitation/create", "params": object{"message": text + "\n\n" + text, "requestedSchema": schemaOf(text, "age")}})
+				continue
+			}
 			if m.Params.Name == "fails" {
 				send(object{"id": m.ID, "error": object{"code": -32000, "message": text, "data": text}})
 				continue
@@ -93,6 +105,13 @@ func hostileServer(in io.Reader, out, log io.Writer) {
 			send(object{"id": m.ID, "error": object{"code": -32601, "message": text}})
 		}
 	}
+}
+
+// schemaOf returns the schema of a form with a hostile field, and an ordinary one that's required.
+func schemaOf(text, name string) object {
+	return object{"type": "object", "properties": object{
+		text: object{"type": "string", "title": text, "description": text}, name: object{"type": "integer", "minimum": 0},
+	}, "required": []string{name}}
 }
 
 // hostile visits all pages of a console with a hostile server and a hostile client. Their texts

@@ -23,6 +23,7 @@ const failing = `mcpServers:
   refused: {url: "http://127.0.0.1:1/mcp"}
   unset: {command: sh, args: [-c, "exit 0"], env: {TOKEN: "${DRAGOMAN_BROWSER_TEST_UNSET}"}}
   disabled: {command: sh, disabled: true}
+dragoman: {questions: console}
 `
 
 // perPage is the maximum number of pages to visit for each kind of page, such as the page of a
@@ -52,6 +53,8 @@ func (r *rig) pages(t *testing.T) {
 	p.click(button("Run ask_name"))
 	p.wait("the question", `document.getElementById("questions")?.textContent.includes("What is your name?")`)
 	waiting := eval[string](p, `location.pathname`)
+	h.calls(t, "legacy", "ask_name", "{}") // waits on the page Questions
+	p.wait("a question", `document.querySelector('.nav a[href="/console/questions"] .n').textContent !== ""`)
 	tour := newTour(t)
 	check := func(address string, again bool) {
 		t.Run(strings.TrimPrefix(address, p.origin), func(t *testing.T) {

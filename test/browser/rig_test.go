@@ -62,6 +62,7 @@ func TestConsole(t *testing.T) {
 	t.Run("sign-in", r.signIn)
 	t.Run("people", r.people)
 	t.Run("audit", r.audit)
+	t.Run("questions", r.questions)
 	t.Run("pages", r.pages)
 	t.Run("keyboard", r.keyboard)
 	t.Run("hostile", r.hostile)

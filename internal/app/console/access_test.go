@@ -51,6 +51,9 @@ type source struct {
 	asked   []asking // the questions that wait
 }
 
+// askedLock guards source.asked.
+var askedLock sync.Mutex
+
 // asking is a question in a source. Whoever has its subject may answer it, and operators may.
 type asking struct {
 	admin.QuestionDetails
@@ -59,6 +62,8 @@ type asking struct {
 }
 
 func (s *source) QuestionsFor(who *identity.Principal) admin.Questions {
+	askedLock.Lock()
+	defer askedLock.Unlock()
 	out := admin.Questions{Mode: "console", Questions: []admin.QuestionEntry{}}
 	for _, q := range s.asked {
 		if q.gone == nil && s.mayAnswer(who, &q) {
@@ -74,6 +79,12 @@ func (s *source) mayAnswer(who *identity.Principal, q *asking) bool {
 }
 
 func (s *source) QuestionFor(who *identity.Principal, id string) (admin.QuestionDetails, *admin.Problem) {
+	askedLock.Lock()
+	defer askedLock.Unlock()
+	return s.question(who, id)
+}
+
+func (s *source) question(who *identity.Principal, id string) (admin.QuestionDetails, *admin.Problem) {
 	for _, q := range s.asked {
 		if q.ID == id && s.mayAnswer(who, &q) {
 			q.Mine = q.subject == who.Subject
@@ -84,7 +95,9 @@ func (s *source) QuestionFor(who *identity.Principal, id string) (admin.Question
 }
 
 func (s *source) AnswerFor(who *identity.Principal, id string, in admin.QuestionAnswer) (admin.QuestionAnswered, *admin.Problem) {
-	if _, bad := s.QuestionFor(who, id); bad != nil {
+	askedLock.Lock()
+	defer askedLock.Unlock()
+	if _, bad := s.question(who, id); bad != nil {
 		return admin.QuestionAnswered{}, bad
 	}
 	if s.refuse != nil {
@@ -100,6 +113,8 @@ func (s *source) AnswerFor(who *identity.Principal, id string, in admin.Question
 }
 
 func (s *source) OwnQuestions(who *identity.Principal) (n int) {
+	askedLock.Lock()
+	defer askedLock.Unlock()
 	for _, q := range s.asked {
 		if who != nil && q.gone == nil && q.subject == who.Subject {
 			n++
