@@ -25,7 +25,7 @@ var longWord = strings.Repeat("W", 300)
 
 // hostileServer is an MCP server of 2025-06-18 that sends hostileText wherever the protocol allows
 // text. If BROWSER_TEST_SERVER is "fails", the server only writes the text to stdout and stderr,
-// and exits.
+// and exits. If it is "changes", one of its tools changes after its list was read.
 func hostileServer(in io.Reader, out, log io.Writer) {
 	text := hostileText + longWord
 	fmt.Fprintln(log, text)
@@ -40,6 +40,7 @@ func hostileServer(in io.Reader, out, log io.Writer) {
 		_ = enc.Encode(members)
 	}
 	var asked json.RawMessage // the id of the call that waits for an answer
+	lists := 0
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
@@ -61,9 +62,17 @@ func hostileServer(in io.Reader, out, log io.Writer) {
 		case "initialize":
 			answer(object{
 				"protocolVersion": "2025-06-18", "instructions": text, "serverInfo": object{"name": text, "title": text, "version": text},
-				"capabilities": object{"tools": object{}, "resources": object{}, "prompts": object{}, "logging": object{}},
+				"capabilities": object{"tools": object{"listChanged": true}, "resources": object{}, "prompts": object{}, "logging": object{}},
 			})
 		case "tools/list":
+			if os.Getenv("BROWSER_TEST_SERVER") == "changes" {
+				lists++
+				answer(object{"tools": []object{changingTool(min(lists, 2))}})
+				if lists == 1 {
+					send(object{"method": "notifications/tools/list_changed"})
+				}
+				continue
+			}
 			schema := object{"type": "object", "title": text, "properties": object{
 				"plain": object{"type": "string", "title": text, "description": text, "enum": []string{text}, "default": text, "pattern": text},
 				text:    object{"type": "integer", "description": text},

@@ -33,7 +33,7 @@ const perPage = 2
 // pages visits every page of the console. It begins at the Overview and follows the links, so
 // it also fails if no link leads to a page.
 func (r *rig) pages(t *testing.T) {
-	h := r.serve(t, failing, "--demo")
+	h := r.serve(t, failing+changing(t), "--demo")
 	p := r.enter(t, h)
 	p.do("Network.setCacheDisabled", object{"cacheDisabled": true}, nil)
 
@@ -55,6 +55,7 @@ func (r *rig) pages(t *testing.T) {
 	waiting := eval[string](p, `location.pathname`)
 	h.calls(t, "legacy", "ask_name", "{}") // waits on the page Questions
 	p.wait("a question", `document.querySelector('.nav a[href="/console/questions"] .n').textContent !== ""`)
+	p.held()
 	tour := newTour(t)
 	check := func(address string, again bool) {
 		t.Run(strings.TrimPrefix(address, p.origin), func(t *testing.T) {

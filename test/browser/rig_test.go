@@ -63,6 +63,7 @@ func TestConsole(t *testing.T) {
 	t.Run("people", r.people)
 	t.Run("audit", r.audit)
 	t.Run("questions", r.questions)
+	t.Run("reviews", r.reviews)
 	t.Run("pages", r.pages)
 	t.Run("keyboard", r.keyboard)
 	t.Run("hostile", r.hostile)

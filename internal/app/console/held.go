@@ -225,7 +225,10 @@ func (p *heldPages) find(r *http.Request) (held, error) {
 
 func (p *heldPages) review(r *http.Request, problem string) (*View, error) {
 	h, err := p.find(r)
-	if err != nil {
+	switch {
+	case err != nil && stateOf(r).feed:
+		return &View{Data: &review{Key: "gone"}}, nil // the page loads again, and says so
+	case err != nil:
 		return nil, err
 	}
 	v := &review{held: h, Problem: problem, Number: formNumber(), Project: event.DefaultProject, All: r.URL.Query().Get("view") == "all", Key: fmt.Sprint(h.SHA256, h.Rejected, h.Held)}

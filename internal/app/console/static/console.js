@@ -104,7 +104,7 @@ async function load() {
   renewed = Date.now();
   try {
     const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
-    if (!answer.ok) return;
+    if (!answer.ok) { if (answer.status === 404) location.reload(); return; }
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     for (const id of [...stale.keys()]) {
       const old = $(id), now = page.getElementById(id);
