@@ -33,7 +33,7 @@ const perPage = 2
 // pages visits every page of the console. It begins at the Overview and follows the links, so
 // it also fails if no link leads to a page.
 func (r *rig) pages(t *testing.T) {
-	h := r.serve(t, failing+changing(t), "--demo")
+	h := r.serve(t, failing+changing(t, "changes"), "--demo")
 	p := r.enter(t, h)
 	p.do("Network.setCacheDisabled", object{"cacheDisabled": true}, nil)
 

@@ -97,6 +97,12 @@ func (r *rig) screenshots(t *testing.T) {
 	shot("audit", "/console/audit", 760, nil)
 	shot("act", eval[string](p, `[...document.querySelectorAll("main .lead a")].find((a) => a.textContent.includes("set roles")).pathname`), 420, nil)
 	p.clean("screenshots")
+
+	// Show a changed definition.
+	p = r.enter(t, r.serve(t, "dragoman: {pins: hold}\nmcpServers:\n"+changing(t, "mildly")))
+	p.held()
+	shot("review", eval[string](p, `document.querySelector("main tbody .lead a").pathname`), 700, nil)
+	p.clean("the review")
 }
 
 // save writes a screenshot of what the page shows without scrolling.
