@@ -36,7 +36,27 @@ func (r *rig) audit(t *testing.T) {
 		v.tabs()
 	}
 
-	// From the filter to the older ones and back, with the keyboard alone.
+	act := r.auditByKeyboard(t, h, ada)
+	for _, page := range []string{"/console/audit", act} {
+		ben.open(ben.origin + page)
+		ben.wait("the refusal", `document.querySelector("h1").textContent === "This page needs the role operator"`)
+		if text := eval[string](ben, `document.body.textContent`); strings.Contains(text, "tool-") || strings.Contains(text, "Shopper") || strings.Contains(text, "Audit") {
+			t.Errorf("Ben sees %s", text)
+		}
+	}
+	if got := eval[int](ben, `fetch("/api/v1/audit/lines").then((a) => a.status)`); got != http.StatusForbidden {
+		t.Errorf("Ben's export: %d", got)
+	}
+	olga.open(olga.origin + "/console/audit?what=&project=")
+	if text := eval[string](olga, `document.querySelector("main").textContent`); strings.Contains(text, "trail:") || strings.Contains(text, "session:") {
+		t.Errorf("Olga sees what is of the whole house: %s", text)
+	}
+	ada.clean("Ada")
+	olga.clean("Olga")
+}
+
+// auditByKeyboard goes from the filter to the older ones, to the file, and to an act, whose path it returns.
+func (r *rig) auditByKeyboard(t *testing.T, h *serveRun, ada *tab) string {
 	ada.open(ada.origin + "/console/audit")
 	ada.settle()
 	ada.press("g", "a")
@@ -69,24 +89,7 @@ func (r *rig) audit(t *testing.T) {
 	ada.settle()
 	(&visit{tab: ada, t: t, axe: r.axe}).looks()
 	ada.size(1440, 900)
-	act := eval[string](ada, `location.pathname`)
-
-	for _, page := range []string{"/console/audit", act} {
-		ben.open(ben.origin + page)
-		ben.wait("the refusal", `document.querySelector("h1").textContent === "This page needs the role operator"`)
-		if text := eval[string](ben, `document.body.textContent`); strings.Contains(text, "tool-") || strings.Contains(text, "Shopper") || strings.Contains(text, "Audit") {
-			t.Errorf("Ben sees %s", text)
-		}
-	}
-	if got := eval[int](ben, `fetch("/api/v1/audit/lines").then((a) => a.status)`); got != http.StatusForbidden {
-		t.Errorf("Ben's export: %d", got)
-	}
-	olga.open(olga.origin + "/console/audit?what=&project=")
-	if text := eval[string](olga, `document.querySelector("main").textContent`); strings.Contains(text, "trail:") || strings.Contains(text, "session:") {
-		t.Errorf("Olga sees what is of the whole house: %s", text)
-	}
-	ada.clean("Ada")
-	olga.clean("Olga")
+	return eval[string](ada, `location.pathname`)
 }
 
 // callTool calls a tool that doesn't exist, as a client of 2026-07-28 does. name is the inside of a JSON string.
