@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
 )
 
 // place is where a member of a YAML file is. All mappings around it are written in indented lines.
@@ -23,7 +22,7 @@ func placeOf(b []byte, path []string) (p place, found bool, err error) {
 	if !bytes.HasPrefix(b, bom) {
 		p.lines = bytes.SplitAfter(b, []byte("\n"))
 	}
-	file, err := parser.ParseBytes(b, 0)
+	file, err := parseYAML(b)
 	if err != nil {
 		return p, false, err
 	}

@@ -95,6 +95,9 @@ func SetEntryText(name string, b []byte, path []string, text string) (out []byte
 	now, okNow := plainYAML(out)
 	switch {
 	case ok && !okNow:
+		if err := bounded(out); errors.Is(err, errDeep) || errors.Is(err, errAliases) {
+			return nil, err
+		}
 		return nil, errors.New("the text is not YAML")
 	case !ok || !same(without(now, path), without(old, path)):
 		return nil, fmt.Errorf("%s %w", quoted(path), errNotBlock)

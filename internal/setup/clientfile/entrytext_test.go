@@ -1,6 +1,8 @@
 package clientfile
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -61,6 +63,40 @@ func TestListText(t *testing.T) {
 		if list != c.list || string(got) != c.want {
 			t.Errorf("%s: %q becomes %q (%v)", c.name, list, got, err)
 		}
+	}
+}
+
+// TestBombs sets texts that stand for much more than they are, or that are too deep for the parser: they are refused at
+// once, and few aliases aren't.
+func TestBombs(t *testing.T) {
+	bomb := "- &a {match: 'o/x', do: deny}\n- &b0 [*a]\n"
+	for i := range 12 {
+		bomb += fmt.Sprintf("- &b%d [%s*b%d]\n", i+1, strings.Repeat(fmt.Sprintf("*b%d, ", i), 9), i)
+	}
+	merges := "- &b0 {a: 1}\n"
+	for i := range 20 {
+		merges += fmt.Sprintf("- &b%d {<<: *b%d, x: *b%d, y: *b%d}\n", i+1, i, i, i)
+	}
+	for name, c := range map[string]struct {
+		list string
+		want error
+	}{
+		"aliases":            {bomb, errAliases},
+		"merges":             {merges, errAliases},
+		"an alias of itself": {"- &a [*a]", errAliases},
+		"brackets":           {strings.Repeat("[", 100_000), errDeep},
+		"dashes":             {strings.Repeat("- ", 100_000), errDeep},
+		"closing brackets":   {"- ]" + strings.Repeat("]", 100_000), errDeep},
+		"few aliases":        {"- &a {match: 'o/x', do: deny}\n- *a\n- {<<: *a, do: allow}\n", nil},
+	} {
+		for _, file := range []string{"a: x\n", "list: [1]\n", "list: [1]\nb: x\n"} {
+			if out, err := SetEntryText("d.yaml", []byte(file), []string{"list"}, c.list); !errors.Is(err, c.want) || err != nil && out != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+	if _, err := AddServers("d.yaml", []byte("x:\n"+bomb), []Added{{Name: "a", Entry: Mapping("command", Text("x"))}}); err == nil {
+		t.Error("a server is added to a file that stands for too much")
 	}
 }
 

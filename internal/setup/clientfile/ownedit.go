@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
 )
 
 // Own is a server in Dragoman's configuration file.
@@ -204,7 +203,7 @@ func removeOwn(name string, b []byte, path []string) (out []byte, found bool, er
 
 // removeYAML removes the lines of the member at path.
 func removeYAML(b []byte, path []string) ([]byte, error) {
-	file, err := parser.ParseBytes(bytes.TrimPrefix(b, bom), 0)
+	file, err := parseYAML(b)
 	if err != nil {
 		return nil, err
 	}

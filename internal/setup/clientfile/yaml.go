@@ -11,7 +11,6 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
 )
 
 // Added is one server that AddServers adds to Dragoman's own file.
@@ -149,13 +148,16 @@ func membersOf(v *Value, names map[string]bool) (n int) {
 	return n
 }
 
-// plainYAML parses YAML. The result has no positions, and no members whose value is null.
+// plainYAML parses YAML that is [bounded]. The result has no positions, and no members whose value is null.
 func plainYAML(b []byte) (v *Value, ok bool) {
 	defer func() {
 		if recover() != nil { // the library may panic on an incomplete file, for example while a user edits the file
 			v, ok = nil, false
 		}
 	}()
+	if bounded(b) != nil {
+		return nil, false
+	}
 	var whole any
 	if err := yaml.Unmarshal(b, &whole); err != nil {
 		return nil, false
@@ -212,7 +214,7 @@ func addJSON(name string, b []byte, project string, add []Added) (out []byte, er
 
 // addYAML adds members to the mapping at path, and creates the mapping if it does not exist.
 func addYAML(b []byte, path []string, members []Member, comments map[string]string) ([]byte, error) {
-	file, err := parser.ParseBytes(bytes.TrimPrefix(b, bom), 0)
+	file, err := parseYAML(b)
 	if err != nil {
 		return nil, err
 	}

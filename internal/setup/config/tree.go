@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/pattern"
+	"github.com/dragoman-mcp/dragoman/internal/setup/clientfile"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -15,11 +16,9 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// Limits of a file. The YAML parser is recursive, so readTree refuses a file with too many levels
-// before the parser reads the file.
+// Limits of a file.
 const (
 	MaxFile    = 1 << 20 // the most bytes of a file; a JSON file may have clientfile.MaxFile bytes
-	maxDepth   = 64      // the most levels of brackets, braces and indented blocks
 	maxMembers = 100_000 // the most members of all mappings together, after merging
 )
 
@@ -122,57 +121,18 @@ func (t *treeReader) comments(tokens token.Tokens) map[int]int {
 	return columns
 }
 
-// shallow reports whether the file nests at most maxDepth levels. If not, it reports a
-// problem, because parsing the file would take very long. A bracket opens a level. A key or a dash
-// also opens a level if its block is further to the right than the enclosing block. The column alone
-// does not show the depth, because JSON is often one long line.
+// shallow reports whether the file nests at most as deeply as [clientfile.Deep] allows. If not, it reports a
+// problem, because parsing the file would take very long.
 func (t *treeReader) shallow(tokens token.Tokens) bool {
-	brackets, stray := 0, 0
-	dashes := 0      // the number of dashes and question marks directly before this point inside brackets
-	var blocks []int // the columns in which the enclosing blocks begin
-	for _, tk := range tokens {
-		at := tk
-		if brackets > 0 && (tk.Type == token.SequenceEntryType || tk.Type == token.MappingKeyType) {
-			dashes++ // YAML does not allow [- - a], but the parser takes each dash for a level
-		} else {
-			dashes = 0
-		}
-		switch tk.Type {
-		case token.SequenceStartType, token.MappingStartType:
-			brackets++
-		case token.SequenceEndType, token.MappingEndType:
-			if brackets > 0 {
-				brackets--
-				continue
-			}
-			// The parser also refuses stray closing brackets, but takes minutes if there are
-			// many.
-			if stray++; stray > maxDepth {
-				t.c.problem(t.place(tk), "", "syntax error: closing bracket without an opening bracket", "remove the closing bracket")
-				return false
-			}
-			continue
-		case token.MappingValueType:
-			if tk.Prev != nil {
-				at = tk.Prev // the key
-			}
-		case token.SequenceEntryType, token.MappingKeyType:
-		default:
-			continue
-		}
-		if brackets == 0 {
-			column := at.Position.Column
-			for len(blocks) > 0 && blocks[len(blocks)-1] >= column {
-				blocks = blocks[:len(blocks)-1]
-			}
-			blocks = append(blocks, column)
-		}
-		if brackets+dashes+len(blocks) > maxDepth {
-			t.c.problem(t.place(tk), "", "the file is nested too deeply", "")
-			return false
-		}
+	switch at, stray := clientfile.Deep(tokens); {
+	case at == nil:
+		return true
+	case stray:
+		t.c.problem(t.place(at), "", "syntax error: closing bracket without an opening bracket", "remove the closing bracket")
+	default:
+		t.c.problem(t.place(at), "", "the file is nested too deeply", "")
 	}
-	return true
+	return false
 }
 
 // syntax reports the error of the YAML parser for the file src.
