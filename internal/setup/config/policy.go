@@ -10,6 +10,12 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/relay/policy"
 )
 
+// Limits of a list of rules: each of them is compared with all before it, and each use of an item may ask them all.
+const (
+	mostRules    = 1000
+	mostPatterns = 5000 // in all match of the list together
+)
+
 // readPolicy reads the rules of a project, whose servers s has already. A rule that can't be read is an error of
 // the whole file or project, since without it something would be allowed that it denies.
 func (c *compiler) readPolicy(n *node, s *Snapshot) {
@@ -19,6 +25,22 @@ func (c *compiler) readPolicy(n *node, s *Snapshot) {
 	path := join(c.home, "policy")
 	if n.kind != sequenceKind {
 		c.problem(n, path, "must be a list, not "+n.kind.String(), "write a - before each rule")
+		return
+	}
+	patterns := 0
+	for _, item := range n.items {
+		for _, m := range item.members {
+			if m.key == "match" {
+				patterns += max(len(m.value.items), 1)
+			}
+		}
+	}
+	switch {
+	case len(n.items) > mostRules:
+		c.problem(n, path, "has more than "+strconv.Itoa(mostRules)+" rules", "write one rule with several patterns, or with a *, instead of many")
+		return
+	case patterns > mostPatterns:
+		c.problem(n, path, "has more than "+strconv.Itoa(mostPatterns)+" patterns in match", "write patterns with a *, which are for many items")
 		return
 	}
 	for i, item := range n.items {

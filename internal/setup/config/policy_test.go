@@ -58,6 +58,26 @@ dragoman:
 	}
 }
 
+// TestManyRules checks that a list with too many rules or patterns is one problem, however they are written, and that
+// the longest lists can be used.
+func TestManyRules(t *testing.T) {
+	rules := func(rules, patterns int) string {
+		list := strings.Repeat("git/a*b, ", patterns)
+		return "mcpServers: {git: {command: x}}\nx-all: &all [" + list + "]\ndragoman:\n  policy:\n" + strings.Repeat("    - {match: *all, who: {keys: [ci]}, do: deny}\n", rules)
+	}
+	for _, c := range []struct {
+		rules, patterns int
+		want            string
+	}{
+		{1000, 5, ""}, {1, 5000, ""}, {1001, 1, "dragoman.policy: has more than 1000 rules"}, {1000, 6, "dragoman.policy: has more than 5000 patterns in match"},
+	} {
+		s, problems := Parse("f", []byte(rules(c.rules, c.patterns)), nil)
+		if (s != nil) != (c.want == "") || len(problems) > 1 || !strings.Contains(listing(problems), c.want) {
+			t.Errorf("%d rules with %d patterns: %d problems: %.300s", c.rules, c.patterns, len(problems), listing(problems))
+		}
+	}
+}
+
 // TestProblemsOfPolicy checks that each rule that can't count refuses the file, with one sentence and a way out, and
 // in a project the project alone.
 func TestProblemsOfPolicy(t *testing.T) {
