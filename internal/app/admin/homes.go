@@ -406,11 +406,19 @@ func (a *projectAPI) settingsOf(name, text string) map[string]string {
 // project.
 func (a *projectAPI) check(n newText) (warnings []string, bad *Problem) {
 	p, problems := a.homes.Parse(n.name, n.text, nil)
+	warnings, wrong := sentences(problems, n.above)
+	if p.Config != nil && len(wrong) == 0 {
+		return warnings, nil
+	}
+	return nil, cannotBe(firstOf(wrong))
+}
+
+// sentences returns problems as sentences, with lines that are counted from the one after above.
+func sentences(problems config.Problems, above int) (warnings, wrong []string) {
 	warnings = []string{}
-	var wrong []string
 	for _, p := range problems {
-		if p.Line > n.above {
-			p.Line -= n.above
+		if p.Line > above {
+			p.Line -= above
 		}
 		if line := sentence(p.InText(), ""); p.Warning || p.Secret != "" {
 			warnings = append(warnings, line)
@@ -418,14 +426,16 @@ func (a *projectAPI) check(n newText) (warnings []string, bad *Problem) {
 			wrong = append(wrong, line)
 		}
 	}
-	if p.Config != nil && len(wrong) == 0 {
-		return warnings, nil
-	}
+	return warnings, wrong
+}
+
+// firstOf returns the first few of the problems of a text.
+func firstOf(wrong []string) string {
 	const most = 5
 	if more := len(wrong) - most; more > 0 {
 		wrong = append(wrong[:most], fmt.Sprintf("There are more problems: %d.", more))
 	}
-	return nil, cannotBe(strings.Join(wrong, " "))
+	return strings.Join(wrong, " ")
 }
 
 func cannotBe(why string) *Problem {

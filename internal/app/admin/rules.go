@@ -2,9 +2,11 @@ package admin
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -59,6 +61,7 @@ type RuleWho struct {
 	Keys   []string `json:"keys,omitempty" doc:"names of API keys"`
 	People []string `json:"people,omitempty" doc:"names of people"`
 	Roles  []string `json:"roles,omitempty" doc:"roles, each of which includes the greater ones"`
+	Hidden bool     `json:"hidden,omitempty" doc:"true: the rule is one of default, and also for keys or people whose names only admins see"`
 }
 
 // RuleAs says how clients see an item. What is left out is as the server has it.
@@ -73,7 +76,9 @@ type RuleAs struct {
 type KeptRules struct {
 	Rules
 	Written  bool     `json:"written" doc:"whether they were written; with check they aren't"`
-	Warnings []string `json:"warnings" doc:"what isn't right in the project's text, although it can be used"`
+	Added    int      `json:"added" doc:"how many of the new rules the project didn't have; a changed rule is one that is added and one that is removed"`
+	Removed  int      `json:"removed" doc:"how many of the rules before it no longer has"`
+	Warnings []string `json:"warnings" doc:"what isn't right in the project's text, although it can be used; with check also what isn't right with the rules"`
 	Note     string   `json:"note,omitempty" doc:"a sentence if dragoman forgets the rules when it ends"`
 }
 
@@ -169,7 +174,7 @@ func (a *ruleAPI) readRules(r *http.Request) Rules {
 	warnings := map[int][]string{}
 	known := a.known()
 	known.Secret = !a.knowsAll(r)
-	for _, w := range a.project.RuleWarnings(known) {
+	for _, w := range a.project.RuleWarnings(s, known) {
 		warnings[w.Number] = append(warnings[w.Number], sentence(w.Text, w.Next))
 	}
 	for i := range s.Policy {
@@ -181,6 +186,9 @@ func (a *ruleAPI) readRules(r *http.Request) Rules {
 		if slices.ContainsFunc(s.Servers, func(c config.Server) bool { return c.Shared && s.House[i].MayMatch(c.Name) }) {
 			x := showRule(&s.House[i])
 			x.RulePlace = places.rule(event.DefaultProject, i+1)
+			if known.Secret && out.Project != event.DefaultProject {
+				x.hide()
+			}
 			out.Rules = append(out.Rules, x)
 		}
 	}
@@ -198,7 +206,11 @@ func (a *ruleAPI) knowsAll(r *http.Request) bool {
 func (a *ruleAPI) RuleWarnings() (lines []string) {
 	known := a.known()
 	known.Secret = true
-	for _, w := range a.project.RuleWarnings(known) {
+	return a.ruleWarnings(a.project.Current(), known)
+}
+
+func (a *ruleAPI) ruleWarnings(s *config.Snapshot, known runtime.Known) (lines []string) {
+	for _, w := range a.project.RuleWarnings(s, known) {
 		lines = append(lines, sentence(fmt.Sprintf("rule %d: %s", w.Number, w.Text), w.Next))
 	}
 	return lines
@@ -283,6 +295,16 @@ func showRule(r *policy.Rule) RuleEntry {
 	return x
 }
 
+// hide removes what only admins may know of a rule of another project.
+func (x *RuleEntry) hide() {
+	if x.File != "" {
+		x.File = filepath.Base(x.File)
+	}
+	if x.Who != nil {
+		x.Who = &RuleWho{Roles: x.Who.Roles, Hidden: len(x.Who.Keys)+len(x.Who.People) > 0}
+	}
+}
+
 // setRules answers PUT /rules.
 func (a *ruleAPI) setRules(w http.ResponseWriter, r *http.Request) *Problem {
 	who, bad := a.changer(r)
@@ -302,16 +324,10 @@ func (a *ruleAPI) setRules(w http.ResponseWriter, r *http.Request) *Problem {
 	if bad := precondition(r, &x, there); bad != nil {
 		return bad
 	}
-	text, bad := readText(r)
+	n, bad := newRules(r, &x)
 	if bad != nil {
 		return bad
 	}
-	n := newText{name: name}
-	after, err := clientfile.SetEntryText("project.yaml", []byte(x.Text), []string{"policy"}, text)
-	if err != nil {
-		return cannotBe("The rules can't be put into the project's text: " + excerpt.Line(excerpt.MaskSecrets(err.Error()), maxDraftText) + ". Change the text as a whole with `dragoman projects edit " + name + "`.")
-	}
-	n.text, n.above = string(after), above(string(after), text)
 	out := KeptRules{Warnings: []string{}}
 	if r.URL.Query().Get("check") == "true" {
 		out.Warnings, bad = a.projects.check(n)
@@ -322,13 +338,65 @@ func (a *ruleAPI) setRules(w http.ResponseWriter, r *http.Request) *Problem {
 	}
 	if bad != nil {
 		if bad.Type == "project" {
-			bad.Type, bad.Title = "rules", "These rules can't be used"
+			bad = noRules(bad.Detail)
 		}
 		return bad
+	}
+	before, _ := a.projects.homes.Parse(name, x.Text, nil)
+	after, _ := a.projects.homes.Parse(name, n.text, nil)
+	out.Added, out.Removed = ruleChanges(before.Config, after.Config)
+	if !out.Written {
+		known := a.known()
+		known.Secret = !a.knowsAll(r)
+		out.Warnings = append(out.Warnings, a.ruleWarnings(after.Config, known)...)
 	}
 	out.Rules = a.readRules(r)
 	sendRules(w, r, out.ETag, out)
 	return nil
+}
+
+// newRules reads the rules that a request has, and returns the text of the project x with them. The rules are read
+// alone before, so that a problem has their line.
+func newRules(r *http.Request, x *store.Project) (n newText, bad *Problem) {
+	text, bad := readText(r)
+	if bad != nil {
+		return n, bad
+	}
+	items, problems := config.ListText([]byte(text))
+	_, wrong := sentences(problems, 0)
+	switch {
+	case len(wrong) > 0:
+		return n, noRules(firstOf(wrong))
+	case items < 0:
+		return n, noRules("There is nothing in the text. To remove all rules, write [].")
+	case items == 0 && strings.HasSuffix(strings.TrimSpace(text), "]"):
+		text = ""
+	}
+	after, err := clientfile.SetEntryText("project.yaml", []byte(x.Text), []string{"policy"}, text)
+	if err != nil {
+		return n, noRules("They can't be put into the project's text: " + excerpt.Line(excerpt.MaskSecrets(err.Error()), maxDraftText) + ". Change the text as a whole with `dragoman projects edit " + x.Name + "`.")
+	}
+	return newText{name: x.Name, text: string(after), above: above(string(after), text)}, nil
+}
+
+func noRules(why string) *Problem {
+	return &Problem{Type: "rules", Title: "These rules can't be used", Status: http.StatusUnprocessableEntity, Detail: why}
+}
+
+// ruleChanges returns how many rules a project has that it didn't have before, and the other way round. A
+// configuration that can't be read is nil.
+func ruleChanges(before, after *config.Snapshot) (added, removed int) {
+	count := map[string]int{}
+	for by, s := range map[int]*config.Snapshot{-1: before, 1: after} {
+		for i := 0; s != nil && i < len(s.Policy); i++ {
+			key, _ := json.Marshal(showRule(&s.Policy[i]))
+			count[string(key)] += by
+		}
+	}
+	for _, n := range count {
+		added, removed = added+max(n, 0), removed+max(-n, 0)
+	}
+	return added, removed
 }
 
 // sendRules sends an answer with the version of the rules, if they have one.

@@ -1,11 +1,13 @@
 package admin
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/relay/policy"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
@@ -21,6 +23,10 @@ func TestSetRules(t *testing.T) {
 	text := func(project string) string { return r.do(http.MethodGet, "/api/v1/projects/"+project, "").body }
 	tag := func() string { return r.do(http.MethodGet, "/api/v1/rules?project=shop", "").header.Get("ETag") }
 	const own = "\n# Those who may.\n- match: git/push\n  do: confirm\n"
+	bomb := "- &a {match: 'o/x', do: deny}\n- &b0 [*a]\n"
+	for i := range 12 {
+		bomb += fmt.Sprintf("- &b%d [%s*b%d]\n", i+1, strings.Repeat(fmt.Sprintf("*b%d, ", i), 9), i)
+	}
 	stays := rest + "policy:\n  # Those who may.\n  - match: git/push\n    do: confirm\nexpose: {tools: {deny: [x]}} # hidden\n"
 	for _, c := range []struct {
 		name, body, query, match string
@@ -30,15 +36,24 @@ func TestSetRules(t *testing.T) {
 		{"no version", own, "", "-", 428, "Send the ETag", ""},
 		{"another version", own, "", `"7"`, 412, "Nothing was changed.", ""},
 		{"no list", "match: git/push", "", "", 422, "Line 1: policy: must be a list", ""},
-		{"no YAML", "- {", "", "", 422, "not YAML", ""},
+		{"no YAML", "\n- {", "", "", 422, `"urn:dragoman:problem:rules"`, ""},
+		{"where", "\n- {", "", "", 422, "Line 2: syntax error", ""},
+		{"an alias bomb", bomb, "", "", 422, "aliases", ""},
+		{"a check of one", bomb, "&check=true", "", 422, "aliases", ""},
+		{"too deep", strings.Repeat("[", 100_000), "", "", 422, "nested too deeply", ""},
+		{"nothing", "\n", "", "", 422, "write [].", ""},
+		{"only a comment", "# none\n", "", "", 422, "write [].", ""},
 		{"never", own + "- {match: \"git/push\", do: deny}\n", "", "", 422, "Line 5: policy[1]: can never decide anything, because policy[0] comes first and is for everybody; move it up, or remove it.", ""},
 		{"only a check of it", "- {match: git, do: deny}", "&check=true", "", 422, `Line 1: policy[0].match: \"git\" can never match`, ""},
 		{"a collision", "- {match: git/a, as: {name: x}}\n- {match: git/b, as: {name: x}}", "", "", 422, `Line 2: policy[1]: gives the name \"x\" to a second tool of the server, after git/a; choose another name.`, ""},
 		{"a check", own, "&check=true", "", 200, `"written": false`, ""},
+		{"what a check counts", own + "- {match: git/x, do: deny}\n", "&check=true", "", 200, "\"added\": 2,\n  \"removed\": 1", ""},
+		{"what isn't right with a rule", "- {match: git/x, who: {keys: [nobody]}, do: deny}", "&check=true", "", 200, `Rule 1: no API key has the name \"nobody\"`, ""},
 		{"a warning", "- {match: gitt/push, do: deny}", "&check=true", "", 200, `did you mean git/…?`, ""},
 		{"a change", own, "", "", 200, `"written": true`, stays},
 		{"JSON", `[{"match": "git/*", "do": "deny"}]`, "", "", 200, `"match": [`, strings.Replace(stays, "policy:\n  # Those who may.\n  - match: git/push\n    do: confirm\n", "policy: [{\"match\": \"git/*\", \"do\": \"deny\"}]\n", 1)},
-		{"nothing", "", "", "", 200, `"rules": []`, rest + "expose: {tools: {deny: [x]}} # hidden\n"},
+		{"no rules", "[] # none\n", "&check=true", "", 200, `"removed": 1`, ""},
+		{"no rules", "[]", "", "", 200, `"rules": []`, rest + "expose: {tools: {deny: [x]}} # hidden\n"},
 		{"something again", own, "", "", 200, `"number": 1`, rest + "expose: {tools: {deny: [x]}} # hidden\npolicy:\n  # Those who may.\n  - match: git/push\n    do: confirm\n"},
 	} {
 		before, header := text("shop"), []string{"Content-Type", yamlType, "If-Match", c.match}
@@ -56,7 +71,7 @@ func TestSetRules(t *testing.T) {
 		}
 	}
 	r.put("only", "policy:\n- {match: git/push, do: deny}\n")
-	if a := r.do(http.MethodPut, "/api/v1/rules?project=only", "", "Content-Type", yamlType, "If-Match", "*"); a.status != 200 || text("only") != "" {
+	if a := r.do(http.MethodPut, "/api/v1/rules?project=only", "[]\n", "Content-Type", yamlType, "If-Match", "*"); a.status != 200 || text("only") != "" {
 		t.Errorf("%d %s: %q", a.status, a.body, text("only"))
 	}
 	if text("mall") != rest {
@@ -84,14 +99,15 @@ func TestRulesOfTwoProjects(t *testing.T) {
 	t.Parallel()
 	c := *config.Default()
 	c.Servers = []config.Server{demoServer(t, "old", "legacy"), demoServer(t, "new", "modern")}
-	c.Policy = policy.Rules{{Match: []string{"new/*"}, Keys: []string{"ci"}, Do: policy.Deny}, {Match: []string{"*/echo"}, Do: policy.Confirm}, {Match: []string{"old/add"}, As: &policy.As{Name: "plus", Hints: []policy.Hint{{Name: "readOnlyHint", Is: true}}}}}
+	c.Policy = policy.Rules{{Match: []string{"new/*"}, Keys: []string{"ci"}, Do: policy.Deny}, {Match: []string{"*/echo"}, Do: policy.Confirm}, {Match: []string{"old/add"}, As: &policy.As{Name: "plus", Hints: []policy.Hint{{Name: "readOnlyHint", Is: true}}}},
+		{Match: []string{"old/x"}, Keys: []string{"ci"}, People: []string{"Ada"}, Roles: []identity.Role{identity.Operator}, Do: policy.Deny}}
 	r := servingSnapshot(t, &c)
 	if a := r.put("shop", "use: [old]\npolicy: [{match: old/add, who: {roles: [operator]}, do: allow}]\n"); a.status != 201 {
 		t.Fatal(a.body)
 	}
 	for project, want := range map[string]string{
-		"default": "default 1 dragoman.policy[0] [new/*] ci deny; default 2 dragoman.policy[1] [*/echo]  confirm; default 3 dragoman.policy[2] [old/add]  plus map[readOnlyHint:true]; ",
-		"shop":    "shop 1 policy[0] [old/add] operator allow; default 2 dragoman.policy[1] [*/echo]  confirm; default 3 dragoman.policy[2] [old/add]  plus map[readOnlyHint:true]; ",
+		"default": "default 1 dragoman.policy[0] [new/*] ci deny; default 2 dragoman.policy[1] [*/echo]  confirm; default 3 dragoman.policy[2] [old/add]  plus map[readOnlyHint:true]; default 4 dragoman.policy[3] [old/x] ci operator deny; ",
+		"shop":    "shop 1 policy[0] [old/add] operator allow; default 2 dragoman.policy[1] [*/echo]  confirm; default 3 dragoman.policy[2] [old/add]  plus map[readOnlyHint:true]; default 4 dragoman.policy[3] [old/x] ci operator deny; ",
 	} {
 		var all Rules
 		r.tell("GET", "/rules?project="+project, "", 200, &all)
@@ -110,6 +126,23 @@ func TestRulesOfTwoProjects(t *testing.T) {
 		if got != want {
 			t.Errorf("%s: %s", project, got)
 		}
+	}
+	// A viewer of shop doesn't learn the names that default's rules have, nor where its file is.
+	r.api.ruleAPI.projects.file = "/home/us/dragoman.yaml"
+	guard := r.api.Access()
+	guard.RolesFrom(func(who *identity.Principal, project string) []identity.Role {
+		if who.Subject == "ann" {
+			return map[string][]identity.Role{"shop": {identity.Viewer}}[project]
+		}
+		return localRoles(who, project)
+	})
+	a := r.ask(http.MethodGet, "/api/v1/rules?project=shop", "", "Cookie", enter(guard, guard.LinkFor(identity.Named("ann"), "")), "Host", guard.Name()+":7300")
+	var seen Rules
+	if err := json.Unmarshal([]byte(a.body), &seen); err != nil || len(seen.Rules) != 4 || strings.Contains(a.body, `"ci"`) || strings.Contains(a.body, "Ada") {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	if got := seen.Rules[3].Who; !got.Hidden || len(got.Roles) != 1 || seen.Rules[3].File != "dragoman.yaml" {
+		t.Errorf("%+v %+v", got, seen.Rules[3].RulePlace)
 	}
 	// Only an admin learns which name was perhaps meant.
 	r.tell("POST", "/keys", `{"name":"cii"}`, 201, &NewAPIKey{})

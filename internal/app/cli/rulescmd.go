@@ -176,6 +176,9 @@ func ruleTable(all *admin.Rules) screen.Table {
 					parts = append(parts, x.what+" "+strings.Join(x.list, ", "))
 				}
 			}
+			if r.Who.Hidden {
+				parts = append(parts, "some keys or people")
+			}
 			who = strings.Join(parts, "; ")
 		}
 		do := r.Do
@@ -337,9 +340,9 @@ func (c *rulesCommand) put(ctx context.Context, s *running, tag string, text []b
 	if err := s.change(ctx, changeWait, q, &kept, "Content-Type", "application/yaml", "If-Match", tag); err != nil {
 		return err
 	}
-	done := "these rules can be used; nothing was changed"
+	done := fmt.Sprintf("these rules can be used; nothing was changed (it would have %s)", rulesMoved(&kept))
 	if kept.Written {
-		done = fmt.Sprintf("changed the rules of the project %q", kept.Project)
+		done = fmt.Sprintf("changed the rules of the project %q: %s", kept.Project, rulesMoved(&kept))
 	}
 	if err := c.done(c.world, kept, kept.Note, "%s", done); err != nil || c.asJSON {
 		return err
@@ -355,4 +358,9 @@ func (c *rulesCommand) put(ctx context.Context, s *running, tag string, text []b
 		}
 	}
 	return nil
+}
+
+// rulesMoved says how many rules a change adds and removes.
+func rulesMoved(kept *admin.KeptRules) string {
+	return fmt.Sprintf("added %d, removed %d", kept.Added, kept.Removed)
 }

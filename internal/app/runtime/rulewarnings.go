@@ -24,11 +24,10 @@ type Known struct {
 	Secret       bool // whoever reads the warnings must not learn the names of keys and people
 }
 
-// RuleWarnings returns what isn't right with the project's own list of rules, as far as it can be told now: a name that
+// RuleWarnings returns what isn't right with the project's own list of rules in a configuration of it, as far as it can be told now: a name that
 // nobody has, a pattern that matches nothing although the lists are known, and a name that a rule gives and that
 // another item has already. It sends no requests.
-func (p *Project) RuleWarnings(known Known) (all []RuleWarning) {
-	s := p.Current()
+func (p *Project) RuleWarnings(s *config.Snapshot, known Known) (all []RuleWarning) {
 	if s == nil || len(s.Policy) == 0 {
 		return nil
 	}

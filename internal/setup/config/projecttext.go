@@ -34,6 +34,18 @@ func ProjectText(text []byte) ([]byte, Problems) {
 	return p.b, nil
 }
 
+// ListText returns how many items the list has that is a text in YAML or JSON. It's -1 if there is nothing in the text
+// but comments, and 0 also for something else than a list. If the text can't be read, there are problems.
+func ListText(text []byte) (items int, _ Problems) {
+	c := &compiler{stored: true}
+	root := c.readTree(text)
+	c.source.show(c.file, c.problems)
+	if root == nil || root.kind == nullKind {
+		return -1, c.problems
+	}
+	return len(root.items), c.problems
+}
+
 // FileProjectText returns the canonical text of the project that the file with the content b has under
 // dragoman.projects. It returns false if there is none, or if the file can't be read.
 func FileProjectText(file string, b []byte, name string) ([]byte, bool) {
