@@ -91,8 +91,8 @@ type RuleUses struct {
 
 // RuleUse says whether somebody may use an item.
 type RuleUse struct {
-	Kind string `json:"kind" enum:"key,person,role,local" doc:"what Name is; role: whoever comes with nothing but this role; local: whoever needs no key"`
-	Name string `json:"name" doc:"the name of the key, the person or the role"`
+	Kind string `json:"kind" enum:"key,person,role,local" doc:"what Name is; role: whoever comes with nothing but these roles; local: whoever needs no key"`
+	Name string `json:"name" doc:"the name of the key or the person, or the roles, such as caller and viewer: only a caller uses the endpoints"`
 	ID   string `json:"id,omitempty" doc:"the id of the key or the person"`
 	RuleDecision
 }
@@ -467,7 +467,11 @@ func (a *ruleAPI) readRulesWho(r *http.Request) (out RuleUses, bad *Problem) {
 	text := r.URL.Query().Get("item")
 	server, rest, ok := strings.Cut(text, "/")
 	if !ok || rest == "" || server == "" {
-		return out, badParameter("item", "Write SERVER/TOOL, SERVER/prompt:NAME or SERVER/resource:URI.")
+		why := excerpt.Quote(text, maxName) + " names nothing of a server. Write SERVER/TOOL, SERVER/prompt:NAME or SERVER/resource:URI."
+		if near := a.offered(text); near != "" {
+			why += " Did you mean " + excerpt.Line(near, maxName) + "?"
+		}
+		return out, badParameter("item", why)
 	}
 	if server != policy.ProjectPrompts {
 		if bad := a.project.noServer(server); bad != nil {
@@ -486,7 +490,9 @@ func (a *ruleAPI) readRulesWho(r *http.Request) (out RuleUses, bad *Problem) {
 		out.Item = server + "/" + policy.Tool(name)
 	}
 	a.project.refresh(r.Context(), server, map[catalog.Kind]string{catalog.KindTool: mcp.MethodListTools, catalog.KindPrompt: mcp.MethodListPrompts, catalog.KindResource: mcp.MethodListResources}[kind])
-	out.Note, item.hidden = a.listed(kind, &item)
+	if out.Note, item.hidden = a.listed(kind, &item); strings.Contains(item.name, "*") && !a.has(kind, &item) {
+		return out, badParameter("item", excerpt.Quote(text, maxName)+" is a pattern. Write the name of one item; `dragoman rules for NAME` lists all that somebody may use.")
+	}
 	places := a.places()
 	add := func(kindOf, name, id string, who runtime.Asker) {
 		out.Who = append(out.Who, RuleUse{kindOf, name, id, a.decide(places, who, kind, item)})
@@ -506,7 +512,11 @@ func (a *ruleAPI) readRulesWho(r *http.Request) (out RuleUses, bad *Problem) {
 		}
 	}
 	for _, role := range []identity.Role{identity.Caller, identity.Viewer, identity.Operator, identity.Admin} {
-		add("role", role.String(), "", runtime.Asker{Caller: policy.Caller{Roles: []identity.Role{identity.Caller, role}}, In: true})
+		name := role.String()
+		if role != identity.Caller { // which alone doesn't open the endpoints
+			name = identity.Caller.String() + " and " + name
+		}
+		add("role", name, "", runtime.Asker{Caller: policy.Caller{Roles: []identity.Role{identity.Caller, role}}, In: true})
 	}
 	if a.open {
 		add("local", "local", "", a.project.Asker(identity.Local))
@@ -550,14 +560,56 @@ func (a *ruleAPI) listed(kind catalog.Kind, item *ruledItem) (note, hidden strin
 		}
 		names = append(names, x.Name)
 	}
-	if kind == catalog.KindResource || len(names) == 0 { // a server may have resources that it doesn't list
+	own := item.server == policy.ProjectPrompts
+	if kind == catalog.KindResource && !own || len(names) == 0 && !own { // a server may have resources that it doesn't list
 		return "", ""
 	}
-	note = "The server lists no such item."
+	if note = "The server lists no such item."; own {
+		note = "The project has no such prompt."
+	}
 	if near := config.Suggest(item.name, names); near != "" {
 		note += " Did you mean " + excerpt.Quote(near, maxName) + "?"
 	}
 	return note, ""
+}
+
+// has reports whether a server lists an item, or a template if it's a resource.
+func (a *ruleAPI) has(kind catalog.Kind, item *ruledItem) bool {
+	return a.listedItem(func(of catalog.Kind, x *catalog.Item) bool {
+		return (of == kind || of == catalog.KindTemplate && kind == catalog.KindResource) && x.Server == item.server && x.Name == item.name
+	}) != ""
+}
+
+// offered returns how rules write the item that clients see under a name at the endpoint of all servers, or "".
+func (a *ruleAPI) offered(name string) string {
+	return a.listedItem(func(_ catalog.Kind, x *catalog.Item) bool { return x.Offered == name })
+}
+
+// listedItem returns how rules write the first item of all lists that is meant, or "".
+func (a *ruleAPI) listedItem(meant func(catalog.Kind, *catalog.Item) bool) string {
+	lists := a.project.Lists()
+	if lists == nil {
+		return ""
+	}
+	for _, kind := range []catalog.Kind{catalog.KindTool, catalog.KindPrompt, catalog.KindResource, catalog.KindTemplate} {
+		for x := range lists.All(kind) {
+			if meant(kind, x) {
+				return x.Server + "/" + ruleName(kind, x.Name)
+			}
+		}
+	}
+	return ""
+}
+
+// ruleName returns how rules write an item after its server.
+func ruleName(kind catalog.Kind, name string) string {
+	switch kind {
+	case catalog.KindTool:
+		return policy.Tool(name)
+	case catalog.KindPrompt:
+		return policy.Prompt(name)
+	}
+	return policy.Resource(name)
 }
 
 // leftOut returns why no client sees an item, or "".
@@ -591,14 +643,7 @@ func (a *ruleAPI) readRulesFor(r *http.Request) (out RuleView, bad *Problem) {
 	places := a.places()
 	for _, kind := range []catalog.Kind{catalog.KindTool, catalog.KindPrompt, catalog.KindResource, catalog.KindTemplate} {
 		for x := range lists.All(kind) {
-			item := policy.Resource(x.Name)
-			switch kind {
-			case catalog.KindTool:
-				item = policy.Tool(x.Name)
-			case catalog.KindPrompt:
-				item = policy.Prompt(x.Name)
-			}
-			out.Items = append(out.Items, RuleItem{x.Server, item, x.Offered, a.decide(places, who, kind, ruledItem{x.Server, x.Name, leftOut(x)})})
+			out.Items = append(out.Items, RuleItem{x.Server, ruleName(kind, x.Name), x.Offered, a.decide(places, who, kind, ruledItem{x.Server, x.Name, leftOut(x)})})
 		}
 	}
 	slices.SortStableFunc(out.Items, func(x, y RuleItem) int {

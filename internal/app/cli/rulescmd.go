@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -238,13 +239,13 @@ func mayText(do string) screen.Cell {
 }
 
 func (c *rulesCommand) who(cmd *cobra.Command, args []string) error {
-	server, item, ok := strings.Cut(args[0], "/")
-	if !ok || server == "" || item == "" {
-		return usagef("write SERVER/TOOL, SERVER/prompt:NAME or SERVER/resource:URI", "%q names nothing of a server", args[0])
-	}
 	return c.with(cmd, c.world, func(ctx context.Context, s *running) error {
 		var all admin.RuleUses
 		if err := s.decode(ctx, "/api/v1/rules/who", url.Values{"item": {args[0]}}, &all); err != nil {
+			if bad := (*problemError)(nil); errors.As(err, &bad) && bad.kind == "parameter" {
+				_, why, _ := strings.Cut(bad.text, "is invalid: ")
+				return usagef("", "%s", why)
+			}
 			return err
 		}
 		if c.asJSON {
@@ -258,13 +259,12 @@ func (c *rulesCommand) who(cmd *cobra.Command, args []string) error {
 			}
 			t.Rows = append(t.Rows, []screen.Cell{{Text: name}, mayText(x.Do), {Text: because(&x.RuleDecision)}})
 		}
-		if err := c.print(t); err != nil {
-			return err
-		}
 		if all.Note != "" {
-			c.warn(all.Note)
+			if _, err := fmt.Fprintf(c.stdout, "%s: %s\n\n", clean(all.Item), clean(lowerFirst(all.Note))); err != nil {
+				return err
+			}
 		}
-		return nil
+		return c.print(t)
 	})
 }
 
