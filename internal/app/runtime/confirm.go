@@ -27,9 +27,14 @@ func (s confirm) Before(_ context.Context, c *policy.Call) policy.Verdict {
 	if c.Server == "" || kind == catalog.KindServer || c.Request.Msg.Method == mcp.MethodSubscribe {
 		return policy.Verdict{} // nothing of an item is used
 	}
-	// What the person has said counts, even if the rules have changed since then.
+	// What the person has said counts, even if the rules have changed since then, unless they deny the item now: the
+	// steps before this one were asked before the person was.
 	switch answer := c.Answered(stepConfirm).Action(); {
 	case answer == "accept":
+		if show := s.rules.inForce().filter(c.Who); show != nil && !show.Shows(kind, c.Server, name) {
+			return policy.Verdict{Refuse: notConfirmed(c, mcp.FromGateway, "denied",
+				"%s was not sent: a person has confirmed it, but meanwhile the rules have changed, and deny it", described(kind, c))}
+		}
 		return policy.Verdict{}
 	case answer != "":
 		return policy.Verdict{Refuse: notConfirmed(c, mcp.FromClient, "declined",

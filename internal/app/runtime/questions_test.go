@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 	"github.com/dragoman-mcp/dragoman/internal/relay/questions"
@@ -248,4 +249,69 @@ func TestQuestionsWhileTheyWait(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	h.Drain()
+}
+
+// TestConfirmedWhileDenied denies a tool while the question about a call of it waits, at the client or in the inbox,
+// before the person accepts: the call isn't sent. Another tool that somebody has denied meanwhile changes nothing.
+func TestConfirmedWhileDenied(t *testing.T) {
+	h := newRuledHouse(t)
+	box := h.Default().Questions()
+	rule := func(do string) {
+		h.Apply(event.DefaultProject, snapshotOf(t, strings.Replace(inboxRules, "{match: [\"*/echo\"], do: confirm}", do, 1)+h.text))
+	}
+	for _, revision := range mcp.Revisions() {
+		for _, own := range []bool{false, true} {
+			for do, sent := range map[string]bool{
+				`{match: ["*/echo"], do: deny}`:                                   false,
+				`{match: ["*/wait"], do: deny}, {match: ["*/echo"], do: confirm}`: true,
+				`{match: ["*/wait"], do: deny}`:                                   true,
+			} {
+				if own && !revision.Can(mcp.Elicitation) {
+					continue
+				}
+				t.Run(fmt.Sprintf("%s own %t %s", revision, own, do), func(t *testing.T) {
+					rule(`{match: ["*/echo"], do: confirm}`)
+					leaf, o := "/mcp", fake.ClientOptions{Without: []string{"tasks"}, Answer: func(_ context.Context, a fake.Ask) ([]byte, *jsonrpc.Error) {
+						rule(do)
+						return []byte(`{"action":"accept"}`), nil
+					}}
+					if !revision.Can(mcp.StreamableHTTP) {
+						leaf = "/sse"
+					}
+					if !own {
+						o.Without = append(o.Without, "elicitation")
+					}
+					c, err := fake.OpenClient(t.Context(), "strict-"+revision.String(), fake.Where{URL: h.sites["ann"].base + leaf}, o)
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer func() { _ = c.Close() }()
+					var running sync.WaitGroup
+					defer running.Wait()
+					if !own {
+						running.Go(func() {
+							for box.Waiting() == 0 && t.Context().Err() == nil {
+								time.Sleep(time.Millisecond)
+							}
+							rule(do)
+							for _, q := range box.All() {
+								box.Answer(q.ID, questions.Answer{Action: "accept", By: identity.Named("eve"), Result: []byte(`{"action":"accept"}`)})
+							}
+						})
+					}
+					r, err := c.Call(t.Context(), mcp.MethodCallTool, []byte(`{"name":"old__echo","arguments":{"text":"x"}}`), fake.CallOptions{})
+					switch {
+					case err != nil:
+						t.Error(err)
+					case sent && r.Err != nil:
+						t.Errorf("refused: %v", r.Err)
+					case !sent && r.Err == nil:
+						t.Errorf("it was sent: %s", r.Result)
+					case !sent && !strings.Contains(string(r.Err.Data), `"outcome":"not_sent"`) && r.Err.Code != jsonrpc.CodeInvalidParams:
+						t.Errorf("refused with %v %s", r.Err, r.Err.Data)
+					}
+				})
+			}
+		}
+	}
 }

@@ -30,13 +30,22 @@ type rules struct {
 	caller   func(*identity.Principal) policy.Caller
 	limits   *limiter // of the project; nil if it has none
 	filters
-	round int // see Project.round
+	round int           // see Project.round
+	now   func() *rules // returns those that the project has by now; nil if they never change
+}
+
+// inForce returns the rules that the project has by now. A call that has waited for a person began with older ones.
+func (r *rules) inForce() *rules {
+	if r.now == nil {
+		return r
+	}
+	return r.now()
 }
 
 // newRules returns the rules of a configuration of the project.
 func (p *Project) newRules(s *config.Snapshot) *rules {
 	r := rulesOf(p.name, s, p.caller)
-	r.round = p.round
+	r.round, r.now = p.round, p.policy.Load
 	if p.limits.now.Load() != nil {
 		r.limits = &p.limits
 	}
