@@ -3,6 +3,7 @@ package mcp
 import (
 	"bytes"
 	"fmt"
+	"net/netip"
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
@@ -130,7 +131,25 @@ func (f *ClientInfo) Party() string {
 	case f.Conversation != 0:
 		return fmt.Sprintf("conversation %d", f.Conversation)
 	}
-	who := "remote " + f.Remote
+	return f.program(f.Remote)
+}
+
+// Program returns the key under which a program's share is counted if it can't be had again by opening another session,
+// as [ClientInfo.Party] can. Without authentication, a program is all that has the same name on one machine, and
+// machine is the key of all programs there; otherwise it's "", and so it is on a pipe.
+func (f *ClientInfo) Program() (party, machine string) {
+	if f.Who.SeatKey() != "" || f.Remote == "" {
+		return f.Party(), ""
+	}
+	address := f.Remote
+	if ip, err := netip.ParseAddr(address); err == nil && ip.Unmap().IsLoopback() {
+		address = "loopback" // which has many addresses
+	}
+	return f.program(address), "machine " + address
+}
+
+func (f *ClientInfo) program(address string) string {
+	who := "remote " + address
 	if name, _ := jsonrpc.Text(f.Info, jsonrpc.Find(f.Info, jsonrpc.Whole(f.Info), "name")); name != "" {
 		who += " " + excerpt.Line(name, 128)
 	}

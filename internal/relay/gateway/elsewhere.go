@@ -106,7 +106,8 @@ func (e *elsewhere) ask(ctx context.Context, server, item string, params jsonrpc
 // wait lets a question wait for its answer.
 func (e *elsewhere) wait(ctx context.Context, q questions.Question) (a questions.Answer, err error) {
 	f := e.call.Client
-	q.Who, q.Call, q.Party = f.Who, e.call.Number, f.Party()
+	q.Who, q.Call = f.Who, e.call.Number
+	q.Party, q.Machine = f.Program()
 	name, _ := jsonrpc.ValueOf(f.Info).Get("name").Text()
 	q.Client = excerpt.Line(name, 128)
 	what := "waiting for a person who answers a question of " + q.Server

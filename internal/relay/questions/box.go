@@ -24,12 +24,14 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// These constants bound a Box. Callers and servers share the places fairly: nobody takes more than half of those that
-// are free, see [transport.Quota]. A caller is a principal, or a client that nobody knows.
+// These constants bound a Box. Callers, machines and servers share the places fairly: nobody takes more than half of
+// those that are free, see [transport.Quota]. A caller is a principal, or a program that nobody knows. One that changes
+// its name is bounded by its machine.
 const (
 	Most         = 128 // questions that wait at the same time
 	MostOfCaller = 16  // of them, in calls of one caller
 	MostAtServer = 8   // of these, about one server
+	MostNearby   = 32  // about one server, of all programs on one machine that nobody knows
 	MostMessage  = 16 << 10
 	MostURL      = 8 << 10
 	MostForm     = 64 << 10 // bytes of a form's schema
@@ -47,8 +49,9 @@ type Question struct {
 	Item   string              // its tool, prompt or resource; "" if it's not known
 	Who    *identity.Principal // who has sent the call; nil if unknown
 	Client string              // the name of the client
-	Party  string              // see mcp.ClientInfo.Party
-	Call   uint64              // the number of the call
+	// Party and Machine are whose places the question takes; see mcp.ClientInfo.Program. Machine may be "".
+	Party, Machine string
+	Call           uint64 // the number of the call
 	// Message is what the person reads. URL is the page that they should open. Without a page, Schema is that of
 	// the form. None of them has its secrets masked.
 	Message, URL string
@@ -73,12 +76,22 @@ type Box struct {
 	open     []*waiting // oldest first
 	ended    []ended    // oldest first
 	callers  transport.Quota
+	machines transport.Quota
 	servers  transport.Quota
-	together map[pair]int // by caller and server
+	together map[pair]int // by caller and server, and by machine and server
 	closed   bool
 }
 
 type pair struct{ party, server string }
+
+// pairs returns where a question is counted in Box.together.
+func (q *Question) pairs() []pair {
+	all := []pair{{q.Party, q.Server}}
+	if q.Machine != "" {
+		all = append(all, pair{q.Machine, q.Server})
+	}
+	return all
+}
 
 // waiting is a question that has no answer yet.
 type waiting struct {
@@ -160,7 +173,9 @@ func (b *Box) add(w *waiting) error {
 		why = fmt.Sprintf("was shown to nobody, because %d others of this client about the server %s wait already", MostAtServer, w.Server)
 	case own >= MostOfCaller:
 		why = fmt.Sprintf("was shown to nobody, because %d others of this client wait already", MostOfCaller)
-	case !b.callers.Room(w.Party, Most), !b.servers.Room(w.Server, Most):
+	case w.Machine != "" && b.together[pair{w.Machine, w.Server}] >= MostNearby:
+		why = fmt.Sprintf("was shown to nobody, because %d others of this machine about the server %s wait already", MostNearby, w.Server)
+	case !b.callers.Room(w.Party, Most), w.Machine != "" && !b.machines.Room(w.Machine, Most), !b.servers.Room(w.Server, Most):
 		why = fmt.Sprintf("was shown to nobody, because %d others wait already", len(b.open))
 	}
 	if why != "" {
@@ -169,8 +184,13 @@ func (b *Box) add(w *waiting) error {
 	if b.together == nil {
 		b.together = make(map[pair]int)
 	}
-	b.together[at]++
+	for _, p := range w.pairs() {
+		b.together[p]++
+	}
 	b.callers.Take(w.Party)
+	if w.Machine != "" {
+		b.machines.Take(w.Machine)
+	}
 	b.servers.Take(w.Server)
 	b.open = append(b.open, w)
 	return nil
@@ -196,11 +216,15 @@ func (b *Box) removeLocked(w *waiting, a Answer) bool {
 		return false
 	}
 	b.open = slices.Delete(b.open, i, i+1)
-	at := pair{w.Party, w.Server}
-	if b.together[at]--; b.together[at] == 0 {
-		delete(b.together, at)
+	for _, p := range w.pairs() {
+		if b.together[p]--; b.together[p] == 0 {
+			delete(b.together, p)
+		}
 	}
 	b.callers.Give(w.Party)
+	if w.Machine != "" {
+		b.machines.Give(w.Machine)
+	}
 	b.servers.Give(w.Server)
 	a.At = time.Now()
 	kept := ended{w.Question, a}

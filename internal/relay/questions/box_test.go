@@ -121,6 +121,14 @@ func TestAnsweredOnce(t *testing.T) {
 	}
 }
 
+// at returns a question in a call of a program that nobody knows.
+func at(conversation uint64, name, remote, server string) (q Question) {
+	f := mcp.ClientInfo{Conversation: conversation, Remote: remote, Info: fmt.Appendf(nil, `{"name":%q}`, name)}
+	q.Server = server
+	q.Party, q.Machine = f.Program()
+	return q
+}
+
 // TestFloods fills a box: by one caller, in calls of one server, by many callers, and by one server in the calls of
 // many. An innocent caller of an innocent server always finds room, and whoever is refused hears why.
 func TestFloods(t *testing.T) {
@@ -133,6 +141,10 @@ func TestFloods(t *testing.T) {
 		{"one caller, one server", func(int) Question { return Question{Party: "bad", Server: "bad"} }, MostAtServer, "8 others of this client about the server bad wait already"},
 		{"one caller", func(i int) Question { return Question{Party: "bad", Server: fmt.Sprint(i)} }, MostOfCaller, "16 others of this client wait already"},
 		{"one server", func(i int) Question { return Question{Party: fmt.Sprint(i), Server: "bad"} }, Most / 2, "64 others wait already"},
+		{"sessions of one program", func(i int) Question { return at(uint64(i), "bad", "127.0.0.1", "bad") }, MostAtServer, "8 others of this client about the server bad wait already"},
+		{"names on one machine, one server", func(i int) Question { return at(uint64(i), fmt.Sprint(i), fmt.Sprintf("127.0.0.%d", i), "bad") }, MostNearby, "32 others of this machine about the server bad wait already"},
+		{"names on one machine", func(i int) Question { return at(0, fmt.Sprint(i), "::1", fmt.Sprint(i)) }, Most / 2, "64 others wait already"},
+		{"sessions of one pipe", func(i int) Question { return at(uint64(i)+1, "bad", "", fmt.Sprint(i)) }, Most, "128 others wait already"},
 		{"many callers", func(i int) Question { return Question{Party: fmt.Sprint(i), Server: fmt.Sprint(i)} }, Most, "128 others wait already"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
