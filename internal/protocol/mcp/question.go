@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 )
@@ -68,6 +69,21 @@ func (f *ClientInfo) WithElicitation() *ClientInfo {
 // are those of the elicitation. The answer is an ElicitResult. If there is none, the error is a *NoAnswer, or the cause
 // of ctx.
 type Elsewhere func(ctx context.Context, server, item string, params jsonrpc.Value) (answer []byte, err error)
+
+// answerByKey is the key of WithAnswerBy in a context.
+type answerByKey struct{}
+
+// WithAnswerBy returns a context for Ask, in which a question that is asked elsewhere waits until t at the longest. The
+// server waits for the answer within its call, so there must be time left for what it does then.
+func WithAnswerBy(ctx context.Context, t time.Time) context.Context {
+	return context.WithValue(ctx, answerByKey{}, t)
+}
+
+// AnswerBy returns the time of WithAnswerBy, or zero if the context has none.
+func AnswerBy(ctx context.Context) time.Time {
+	t, _ := ctx.Value(answerByKey{}).(time.Time)
+	return t
+}
 
 // NoAnswer says why nobody has answered a question elsewhere.
 type NoAnswer struct {

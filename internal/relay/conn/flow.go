@@ -110,6 +110,19 @@ func (f *flow) rest() (time.Duration, bool) {
 	return min(f.idle, time.Until(f.hardEnd)), true
 }
 
+// timeToDecide is how long a server has at the most after a question that nobody has answered, before its call times
+// out.
+const timeToDecide = 30 * time.Second
+
+// answerBy returns the context of a question of the server, which must not wait for somebody elsewhere as long as the
+// call has time: the server is told first, and decides what becomes of the call.
+func (f *flow) answerBy(ctx context.Context) context.Context {
+	if f.hardEnd.IsZero() {
+		return ctx
+	}
+	return mcp.WithAnswerBy(ctx, f.hardEnd.Add(-min(timeToDecide, time.Until(f.hardEnd)/20)))
+}
+
 // resetIdle restarts the idle timeout.
 func (f *flow) resetIdle() {
 	if f.timer == nil {

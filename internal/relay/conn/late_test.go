@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
@@ -222,5 +223,51 @@ func TestRootsAreStillAskedAfterTheCall(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// elsewhereCaller is a client whose questions wait elsewhere, where nobody answers them.
+type elsewhereCaller struct{ running }
+
+func (*elsewhereCaller) Ask(ctx context.Context, _ *jsonrpc.Message) (*jsonrpc.Message, error) {
+	late := time.After(20 * time.Minute)
+	if by := mcp.AnswerBy(ctx); !by.IsZero() {
+		late = time.After(time.Until(by))
+	}
+	select {
+	case <-late:
+		return nil, &mcp.NoAnswer{Cause: "no_answer", Why: "has no answer"}
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// TestNobodyAnswersElsewhere lets a question wait elsewhere as long as its call may, and another one that comes late in
+// a call: the server is told before the call times out, and its result reaches the client.
+func TestNobodyAnswersElsewhere(t *testing.T) {
+	for _, hard := range []time.Duration{0, time.Minute, -1} {
+		for _, after := range []time.Duration{0, 55 * time.Second} {
+			calling(t, mcp.R20250618, Options{Hard: hard}, func(c *Conn, w *pipetest.Wire) {
+				m := pipetest.Scan(t, toolCall)
+				var err error
+				var calls sync.WaitGroup
+				calls.Go(func() {
+					_, err = c.Call(context.Background(), mcp.NewAttempt(mcp.NewCall(m, m.Param(mcp.KeyMeta), anna)), &elsewhereCaller{})
+				})
+				id := string(pipetest.Scan(t, w.Heard()[0]).ID)
+				time.Sleep(after)
+				w.Say(elicit)
+				var told []string
+				for n := 0; len(told) == 0 && n < 100_000; n++ {
+					time.Sleep(50 * time.Millisecond)
+					told = w.Heard()
+				}
+				w.Say(`{"jsonrpc":"2.0","id":` + id + `,"result":{}}`)
+				calls.Wait()
+				if len(told) != 1 || !strings.Contains(told[0], "the question has no answer") || err != nil {
+					t.Errorf("%s, asked after %s: the server heard %q, the client got %v", hard, after, told, err)
+				}
+			})
+		}
 	}
 }

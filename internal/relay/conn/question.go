@@ -221,7 +221,7 @@ func (c *Conn) ask(ctx context.Context, m *jsonrpc.Message, owners []*flow) (f *
 			if f = x; i > 0 {
 				f.received(m.Raw, trails.Head{}) // the previous call has its answer, so the request belongs to x
 			}
-			if answer, err = f.caller.Ask(ctx, withoutToken(f.trail(), m)); !errors.Is(err, mcp.ErrAnswered) {
+			if answer, err = f.caller.Ask(f.answerBy(ctx), withoutToken(f.trail(), m)); !errors.Is(err, mcp.ErrAnswered) {
 				break
 			}
 		}

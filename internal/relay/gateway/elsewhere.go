@@ -108,6 +108,7 @@ func (e *elsewhere) wait(ctx context.Context, q questions.Question) (a questions
 	f := e.call.Client
 	q.Who, q.Call = f.Who, e.call.Number
 	q.Party, q.Machine = f.Program()
+	q.Until = mcp.AnswerBy(ctx)
 	name, _ := jsonrpc.ValueOf(f.Info).Get("name").Text()
 	q.Client = excerpt.Line(name, 128)
 	what := "waiting for a person who answers a question of " + q.Server

@@ -56,7 +56,9 @@ type Question struct {
 	// the form. None of them has its secrets masked.
 	Message, URL string
 	Schema       []byte
-	Since, Until time.Time // set by Ask
+	Since        time.Time // set by Ask
+	// Until is when nobody waits for the answer any more. Ask sets it, unless it's sooner than Life from now.
+	Until time.Time
 }
 
 // Answer is how a question has ended.
@@ -128,18 +130,21 @@ func New(params jsonrpc.Value) (q Question, err error) {
 func (b *Box) Ask(ctx context.Context, q Question) (Answer, error) {
 	w := &waiting{Question: q, answer: make(chan Answer, 1)}
 	w.ID, w.Since = rand.Text(), time.Now()
-	w.Until = w.Since.Add(Life)
+	if end := w.Since.Add(Life); w.Until.IsZero() || w.Until.After(end) {
+		w.Until = end
+	}
+	life := max(0, w.Until.Sub(w.Since))
 	if why := b.add(w); why != nil {
 		return Answer{}, why
 	}
 	b.publish(w, Answer{Why: "waits for a person"}, "")
-	late := time.NewTimer(Life)
+	late := time.NewTimer(life)
 	defer late.Stop()
 	var a Answer
 	select {
 	case a = <-w.answer:
 	case <-late.C:
-		a = b.end(w, Answer{Why: fmt.Sprintf("has waited for %d minutes, and nobody has answered it", Life/time.Minute)})
+		a = b.end(w, Answer{Why: "has waited for " + waited(life) + ", and nobody has answered it"})
 	case <-ctx.Done():
 		a = b.end(w, Answer{Why: "is no longer asked, because its call has ended"})
 	}
@@ -157,6 +162,14 @@ func (b *Box) Ask(ctx context.Context, q Question) (Answer, error) {
 		cause = "shutdown"
 	}
 	return a, &mcp.NoAnswer{Cause: cause, Why: a.Why}
+}
+
+// waited returns a duration in words.
+func waited(d time.Duration) string {
+	if d%time.Minute == 0 && d > time.Minute {
+		return fmt.Sprintf("%d minutes", d/time.Minute)
+	}
+	return d.Round(time.Second).String()
 }
 
 // add adds a question, unless there are too many.

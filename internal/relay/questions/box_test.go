@@ -92,6 +92,22 @@ func TestEnds(t *testing.T) {
 	}
 }
 
+// TestUntil asks questions whose call has less time than a question, or more.
+func TestUntil(t *testing.T) {
+	for _, tt := range []struct {
+		within, want time.Duration
+		waited       string
+	}{{570 * time.Second, 570 * time.Second, "9m30s"}, {time.Hour, Life, "10 minutes"}, {-time.Second, 0, "0s"}} {
+		synctest.Test(t, func(t *testing.T) {
+			began := time.Now()
+			_, err := new(Box).Ask(t.Context(), Question{Until: began.Add(tt.within)})
+			if took := time.Since(began); took != tt.want || why(err) != "no_answer: the question has waited for "+tt.waited+", and nobody has answered it" {
+				t.Errorf("%s: after %s, %s", tt.within, took, why(err))
+			}
+		})
+	}
+}
+
 // TestAnsweredOnce has many people answer the same question at the same time, while its call ends.
 func TestAnsweredOnce(t *testing.T) {
 	for range 200 {
