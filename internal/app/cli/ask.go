@@ -304,7 +304,7 @@ func (k *asker) askPage(ctx context.Context, message, page string) (action strin
 		t.say(t.bold(clean(k.server) + " asks you to open a page on " + clean(host) + ":"))
 		t.quote(message)
 		t.say("  " + clean(page))
-		return t.consent("Press Enter to agree, then open it in a browser. [d]ecline, [c]ancel:", false)
+		return t.consent("Press Enter to agree, then open it in a browser. [d]ecline, [c]ancel:", false, true)
 	})
 }
 
@@ -390,18 +390,18 @@ func (t *terminal) confirm(fields []tool.Argument, values map[string][]byte) str
 			t.say("  " + clean(f.Name) + " = " + shown(v))
 		}
 	}
-	return t.consent("[Y]es, [e]dit, [d]ecline, [c]ancel:", len(fields) > 0)
+	return t.consent("[Y]es, [e]dit, [d]ecline, [c]ancel:", len(fields) > 0, true)
 }
 
 // consent asks until the user chooses an action: "accept", "decline", "cancel" or, if edit is true,
-// "edit". An empty line means "accept". The end of the input means "cancel".
-func (t *terminal) consent(prompt string, edit bool) (action string) {
+// "edit". An empty line means "accept" if enter is true. The end of the input means "cancel".
+func (t *terminal) consent(prompt string, edit, enter bool) (action string) {
 	for {
 		line, ok := t.prompt(prompt)
 		switch word := strings.ToLower(strings.TrimPrefix(line, ":")); {
 		case !ok, word == "c", word == "cancel":
 			return "cancel"
-		case word == "", word == "y", word == "yes":
+		case word == "" && enter, word == "y", word == "yes":
 			return "accept"
 		case word == "d", word == "decline", word == "n", word == "no":
 			return "decline"

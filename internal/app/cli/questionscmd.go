@@ -308,6 +308,8 @@ func (c *questionsCommand) answer(cmd *cobra.Command, args []string) error {
 	return c.with(cmd, args[0], func(ctx context.Context, s *running, q *admin.QuestionDetails) error {
 		out := admin.QuestionAnswer{Action: "accept"}
 		switch {
+		case c.content != "" && q.Kind == "confirmation":
+			err = usagef("answer it with --yes", "the question has no form to fill in")
 		case c.content != "":
 			if err := jsonrpc.Valid([]byte(c.content), jsonrpc.Limits{}); err != nil {
 				return usagef("write an object with the fields of the form", "the form is not valid JSON: %s", form.FaultOfJSON(c.content, err))
@@ -366,7 +368,7 @@ func (c *questionsCommand) agree(ctx context.Context, q *admin.QuestionDetails) 
 	return k.converse(ctx, func(t *terminal) string {
 		t.say(t.bold("Dragoman asks before it sends a call of " + clean(q.Who) + " to " + clean(q.Server) + ":"))
 		t.quote(q.Message)
-		return t.consent("[Y]es, [d]ecline, [c]ancel:", false)
+		return t.consent("[y]es, [d]ecline, [c]ancel:", false, false) // Enter alone must not send what a rule guards
 	}), nil
 }
 

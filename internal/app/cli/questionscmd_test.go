@@ -70,7 +70,7 @@ func TestQuestionsCommand(t *testing.T) {
 	}{
 		{"echo", `{"text":"x"}`, []struct{ typed, stdin, line string }{
 			{"", "", "questions"}, {"", "", "questions show ID"}, {"", "", "questions answer ID"}, {"", "", "questions answer ID --accept a=b"}, {"", "", "questions answer ID --content {}"},
-			{"", "", "questions show none"}, {"", "", "questions answer"}, {"c\n", "", "questions answer ID"}, {"", "", "questions answer ID --yes"}, {"", "", "questions answer ID --yes"},
+			{"", "", "questions show none"}, {"", "", "questions answer"}, {"c\n", "", "questions answer ID"}, {"\n\nc\n", "", "questions answer ID"}, {"", "", "questions answer ID --yes"}, {"", "", "questions answer ID --yes"},
 		}},
 		{"echo", `{"text":"x"}`, []struct{ typed, stdin, line string }{{"", "", "questions decline ID"}, {"", "", "questions decline ID"}}},
 		{"elicit", `{}`, []struct{ typed, stdin, line string }{

@@ -48,7 +48,7 @@ func (s confirm) Before(_ context.Context, c *policy.Call) policy.Verdict {
 	}
 	by := said.Match
 	unasked := notConfirmed(c, mcp.FromGateway, "cannot_ask",
-		"%s was not sent: the rule for %s wants a person to confirm it, and this client can't ask one; use a client with elicitation, or change the rule to do: allow", described(kind, c), quoted(by))
+		"%s was not sent: the rule for %s wants a person to confirm it, and this client can't ask one; use a client with elicitation, set questions: console so that such calls wait until somebody answers in the console of dragoman serve, or change the rule to do: allow", described(kind, c), quoted(by))
 	unasked.Data = []byte(`{"requiredCapabilities":{"elicitation":{"form":{}}}}`)
 	return policy.Verdict{Ask: &policy.Ask{Step: stepConfirm, Question: &mcp.Question{Message: questionAbout(kind, c, by)}, Else: unasked}}
 }

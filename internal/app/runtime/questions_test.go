@@ -241,7 +241,7 @@ func TestQuestionsWhileTheyWait(t *testing.T) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	running.Go(func() {
-		if got := said(t, c, mcp.MethodCallTool, `"name":"old__wait","arguments":{"steps":3,"ms":1}`); !strings.Contains(got, "the call was not sent: a person has to confirm it at the console, and the question has no answer, because Dragoman is stopping") {
+		if got := said(t, c, mcp.MethodCallTool, `"name":"old__wait","arguments":{"steps":3,"ms":1}`); !strings.Contains(got, "the call was not sent: a person has to confirm it first, and the question has no answer, because Dragoman is stopping") {
 			t.Errorf("at the end: %s", got)
 		}
 	})

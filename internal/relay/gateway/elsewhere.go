@@ -149,7 +149,7 @@ func (e *elsewhere) confirm(ctx context.Context, r *route, q *mcp.Question) (res
 	out := &mcp.Error{Origin: mcp.FromClient, Upstream: r.Server, Cause: "cancelled", Outcome: mcp.NotSent, Err: err, Message: "the request ended before a person had confirmed it"}
 	if why := (*mcp.NoAnswer)(nil); errors.As(err, &why) {
 		out.Origin, out.Cause = mcp.FromGateway, why.Cause
-		out.Message = fmt.Sprintf("the call was not sent: a person has to confirm it at the console, and the question %s", why.Why)
+		out.Message = fmt.Sprintf("the call was not sent: a person has to confirm it first, and the question %s", why.Why)
 	}
 	return nil, out
 }
