@@ -83,7 +83,7 @@ func (h *ruledHouse) confirmEach(t *testing.T, revision mcp.Revision, action, pa
 		switch {
 		case q.shown == "":
 		case !revision.Can(mcp.Elicitation):
-			want, times = "use a client with elicitation, or change the rule to do: allow", 0
+			want, times = "use a client with elicitation, set questions: console", 0
 		case action != "accept":
 			want, times = "the person who was asked did not agree", 0
 		}
