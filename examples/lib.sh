@@ -18,8 +18,10 @@ trap finish EXIT
 trap 'exit 130' INT TERM
 
 if [ -z "${DRAGOMAN:-}" ]; then
-	(cd "$here/../.." && CGO_ENABLED=0 go build -o "$folder/dragoman" ./cmd/dragoman)
-	DRAGOMAN=$folder/dragoman
+	# It's not $folder/dragoman: that's where serve keeps its files, with the variables below.
+	mkdir "$folder/program"
+	(cd "$here/../.." && CGO_ENABLED=0 go build -o "$folder/program/dragoman" ./cmd/dragoman)
+	DRAGOMAN=$folder/program/dragoman
 fi
 # With another HOME, Go would have an empty cache, and would need a minute to build post.
 if [ -z "${POST:-}" ]; then
