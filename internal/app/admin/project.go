@@ -3,6 +3,7 @@ package admin
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"iter"
 	"net/http"
 	"slices"
@@ -79,15 +80,32 @@ func (p project) noServer(name string) *Problem {
 // tools returns the tools of all servers, sorted by the names under which clients see them.
 func (p project) tools() iter.Seq[*catalog.Item] {
 	if lists := p.Lists(); lists != nil {
-		return lists.All(catalog.KindTool)
+		return p.ruled(lists.All(catalog.KindTool))
 	}
 	return slices.Values[[]*catalog.Item](nil)
+}
+
+// ruled marks the tools as hidden that rules deny to everybody.
+func (p project) ruled(all iter.Seq[*catalog.Item]) iter.Seq[*catalog.Item] {
+	return func(yield func(*catalog.Item) bool) {
+		denied := p.Denied()
+		for x := range all {
+			if said := denied(x.Server, x.Name); x.Hidden == "" && said.Rule != nil {
+				y := *x
+				y.Hidden, y.Everywhere = fmt.Sprintf("rule %d of %s, %s, denies it to everybody", said.Rule.Number, said.Rule.Of, said.Match), true
+				x = &y
+			}
+			if !yield(x) {
+				return
+			}
+		}
+	}
 }
 
 // search returns the tools that fit a query, the best first. At the end are those that only have it in their names,
 // as people see them who are still typing.
 func (p project) search(query string) iter.Seq[*catalog.Item] {
-	return func(yield func(*catalog.Item) bool) {
+	return p.ruled(func(yield func(*catalog.Item) bool) {
 		lists := p.Lists()
 		if lists == nil {
 			return
@@ -105,7 +123,7 @@ func (p project) search(query string) iter.Seq[*catalog.Item] {
 				return
 			}
 		}
-	}
+	})
 }
 
 // items returns a list of one server. If the list for clients without capabilities has not been

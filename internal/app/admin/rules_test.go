@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -155,5 +156,54 @@ func TestRulesOfTwoProjects(t *testing.T) {
 	}
 	if got := status.RuleWarnings; len(got) == 0 || got[0] != "Rule 1: no API key has the name \"ci\". `dragoman keys` lists the names." {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestToolsThatNobodySees compares what operators see of tools that rules, expose and pins hide, and of one whose name a
+// rule gives to another: in the list, in a search, and in what rules decide.
+func TestToolsThatNobodySees(t *testing.T) {
+	t.Parallel()
+	c := *config.Default()
+	c.Servers = []config.Server{demoServer(t, "old", "legacy"), demoServer(t, "new", "modern")}
+	c.Policy = policy.Rules{
+		{Match: []string{"old/count"}, Keys: []string{"ci"}, Do: policy.Allow}, {Match: []string{"old/ask_name"}, Keys: []string{"ci"}, Do: policy.Deny},
+		{Match: []string{"old/count", "old/remember"}, Do: policy.Deny}, {Match: []string{"old/recall"}, As: &policy.As{Name: "greet"}},
+	}
+	r := servingSnapshot(t, &c)
+	r.ready("old", "new")
+	r.tell("POST", "/keys", `{"name":"ci"}`, 201, &NewAPIKey{})
+	if a := r.put("shop", "use: [old]\nexpose: {tools: {deny: [ask_name]}}\n"); a.status != 201 {
+		t.Fatal(a.body)
+	}
+	for project, want := range map[string]string{
+		"default": "ask_name shown; count shown; greet hidden a rule gives its name to another item; recall shown; remember hidden rule 3 of default, old/remember, denies it to everybody; ",
+		"shop":    "ask_name hidden the configuration hides it; count shown; greet hidden a rule gives its name to another item; recall shown; remember hidden rule 3 of default, old/remember, denies it to everybody; ",
+	} {
+		var all, found Tools
+		r.tell("GET", "/tools?server=old&sort=name&project="+project, "", 200, &all)
+		r.tell("GET", "/tools?server=old&q=old&sort=name&project="+project, "", 200, &found)
+		for _, list := range [][]Tool{all.Tools, found.Tools} {
+			var got []string
+			for _, x := range list {
+				text := x.Name + " " + x.State
+				if len(x.Hidden) > 0 {
+					text += " " + x.Hidden[0].Why
+				}
+				got = append(got, text+"; ")
+			}
+			slices.Sort(got)
+			if text := strings.Join(got, ""); text != want {
+				t.Errorf("%s: %s", project, text)
+			}
+		}
+	}
+	for item, want := range map[string]string{"greet": "deny a rule gives its name to another item", "recall": "allow no rule"} {
+		var who RuleUses
+		r.tell("GET", "/rules/who?item=old/"+item, "", 200, &who)
+		for _, x := range who.Who {
+			if got := x.Do + " " + x.Why; x.Kind == "role" && got != want {
+				t.Errorf("%s for %s: %s", item, x.Name, got)
+			}
+		}
 	}
 }

@@ -68,6 +68,28 @@ func (p *Project) Decide(a Asker, kind catalog.Kind, server, name string) (d Dec
 	return d
 }
 
+// Denied returns a function that says because of which rule nobody at all may use a tool of a server. Its Rule is nil if
+// somebody may.
+func (p *Project) Denied() func(server, name string) policy.Said {
+	anybody := &ruling{of: make(map[string][]policy.View)}
+	if r := p.policy.Load(); r != nil {
+		for server, lists := range r.of {
+			for _, list := range lists {
+				anybody.of[server] = append(anybody.of[server], list.ForAny())
+			}
+		}
+	}
+	return func(server, name string) (said policy.Said) {
+		if name == "" {
+			return said
+		}
+		if said = anybody.say(catalog.KindTool, server, name); said.Do != policy.Deny {
+			return policy.Said{}
+		}
+		return said
+	}
+}
+
 // hides returns which setting hides an item of a server from all clients, and the project that has the setting.
 func (p *Project) hides(c config.Server, kind catalog.Kind, name string) (of, path string) {
 	one := func(e config.Expose) bool { return exposed{c.Name: {e}}.Shows(kind, c.Name, name) }

@@ -188,6 +188,9 @@ func (c *Catalog) indexItems(kind Kind, list *Items) (out []Item) {
 		x := Item{at: len(out), Server: list.Server, Name: nameOfItem(kind, raw), JSON: raw, Hidden: hidden, Everywhere: hidden != "", Needs: needs}
 		if x.Offered = x.Name; kind.key() == "name" && x.Name != "" {
 			x.Offered = c.Offered(kind, list.Server, x.Name)
+			if _, ok := c.Renames.Shown(kind, list.Server, x.Name); !ok && hidden == "" {
+				x.Hidden, x.Everywhere = "a rule gives its name to another item", true
+			}
 		}
 		if x.Name == "" {
 			x.Hidden = "the item has no " + kind.key()

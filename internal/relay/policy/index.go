@@ -72,6 +72,16 @@ func (x *Index) For(who Caller) View {
 	return v
 }
 
+// ForAny returns what the rules say to somebody for whom all are that allow something, and of those that deny something
+// only the ones for everybody. What they deny to this caller, they deny to all.
+func (x *Index) ForAny() View {
+	v := View{x: x, mine: make([]bool, len(x.rules))}
+	for i := range x.rules {
+		v.mine[i] = x.rules[i].Everybody() || x.rules[i].Do != Deny
+	}
+	return v
+}
+
 // AllowServer is [Rules.AllowServer] for the caller and the server.
 func (v View) AllowServer() bool { return !v.hidden }
 
