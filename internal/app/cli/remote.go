@@ -113,7 +113,7 @@ func (s *running) refusedKey(p *problemError, detail string) error {
 	case "credential", "no-access", "wrong-key":
 		p.text = s.address + " does not accept the key in " + keyVariable + ": " + lowerFirst(cmp.Or(detail, p.text))
 	case "no-such-project":
-		p.hint = "check the name; a key works only in its own project"
+		return usagef("check the name; a key works only in its own project", "%s", p.text) // as without --url
 	case "role":
 		why, _, _ := strings.Cut(lowerFirst(detail), ". ") // what a person could do comes next
 		p.text, p.hint = "the role of the key in "+keyVariable+" does not suffice: "+why, "use a key with this role; a key works only in its own project"
