@@ -107,7 +107,7 @@ func TestSearch(t *testing.T) {
 	if got := Search(args(`{"query":"x","server":"b\u202e"}`), s); !got.Failed || !strings.HasPrefix(got.Text, `There is no server "b\u202e".`) || !strings.Contains(got.Text, "a (45)") {
 		t.Errorf("no such server: %s", got.Text)
 	}
-	if got := Search(args(`{"query":"x"}`), &some{}); !strings.Contains(got.Text, "No server has listed its tools yet.") {
+	if got := Search(args(`{"query":"x"}`), &some{}); !strings.Contains(got.Text, "There is no tool that you can use now.") {
 		t.Errorf("no tools: %s", got.Text)
 	}
 }
@@ -152,8 +152,15 @@ func TestDirectory(t *testing.T) {
 	list := List{Annotations: true, Tasks: true}.Append([]byte{'['})
 	list = append(list, ']')
 	n := 0
+	checks := &Checks{}
 	for tool := range jsonrpc.Elements(list, jsonrpc.Whole(list)) {
 		n += tokens.Tool(list, tool)
+	}
+	for _, asked := range []string{`{}`, `{"server":"a"}`, `{"query":"x","limit":26}`} { // Search answers them
+		first, _, _ := strings.Cut(string(list[1:]), `,{"name":"describe_tools"`)
+		if bad := checks.Check(SearchTools, []byte(first), args(asked)); bad != nil {
+			t.Errorf("%s: %s", asked, bad.Text)
+		}
 	}
 	if n > 700 || strings.Count(string(list), `"taskSupport":"optional"`) != 2 {
 		t.Errorf("the four tools have %d tokens: %s", n, list)

@@ -68,7 +68,7 @@ var four = [...]struct{ name, about, input, annotations string }{
 		"Finds tools by what they do. This list shows only a few of the tools that you can use, so search before you say that something can't be done. " +
 			"Say it with a verb and an object (delete a branch), not as a story. Each line of the answer is a tool's name with its parameters (? for optional ones), and what it does. " +
 			"A line with [read] is for call_read_tool, all others are for call_tool. If you can guess the server, name it: that finds most.",
-		`{"type":"object","properties":{"query":{"type":"string","description":"What the tool does, as a verb and an object (delete calendar event), or its name."},"server":{"type":"string","description":"Only tools of this server."},"limit":{"type":"integer","minimum":1,"maximum":25,"default":8}},"required":["query"],"additionalProperties":false}`,
+		`{"type":"object","properties":{"query":{"type":"string","description":"What the tool does, as a verb and an object (delete calendar event), or its name."},"server":{"type":"string","description":"Only tools of this server."},"limit":{"type":"integer","description":"At most 25.","default":8}},"additionalProperties":false}`,
 		reads,
 	},
 	{
@@ -99,7 +99,7 @@ const (
 // biggest. It's the end of a text.
 func Directory(all []Server) string {
 	if len(all) == 0 {
-		return "\n\nNo server has listed its tools yet."
+		return "\n\nThere is no tool that you can use now."
 	}
 	out := "\n\nServers, with the number of their tools:"
 	for _, s := range all {
