@@ -2,6 +2,7 @@ package audit
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -192,8 +193,8 @@ func (t *Trail) End(_ context.Context, c *policy.Call, a *policy.Answer) {
 		outcome: string(a.Outcome), code: a.Code, took: a.Took, resumed: c.Resumed,
 	}
 	e.by(c.Who)
-	if c.Request.Name != c.Name {
-		e.as = short(c.Request.Name)
+	if c.Request.Name != c.Name || c.Via != "" {
+		e.as = short(cmp.Or(c.Via, c.Request.Name))
 	}
 	for _, h := range c.Elsewhere {
 		if e.answers != "" {

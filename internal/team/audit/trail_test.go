@@ -72,6 +72,9 @@ func (r *rig) call(who *identity.Principal, tool, args string, outcome mcp.Outco
 	if c.Server, c.Name, c.Args = "gh", tool, jsonrpc.ValueOf([]byte(args)); tool == "fork" {
 		c.Request.Name = "gh__fork" // as clients of all servers call it
 	}
+	if tool == "call_tool" { // a server's own tool with this name, called through ours
+		c.Request.Name, c.Via = tool, tool
+	}
 	if tool == "asked" {
 		c.Elsewhere = []policy.Heard{{Kind: "confirmation", Action: "accept", By: bob}, {Kind: "form", Action: "decline", By: identity.Local}}
 	}
@@ -116,6 +119,7 @@ func TestTrail(t *testing.T) {
 	do(nil, "s3cret\n\x07\"é", `{}`, event.Refused)
 	do(nil, "fork", `{}`, "ok")
 	do(ada, "asked", `{}`, "ok")
+	do(ada, "call_tool", `{}`, "ok")
 	r.set.Level = Arguments
 	do(bob, "star", "{\n\"token\": \"s3cret\"}", "ok")
 	do(bob, strings.Repeat("x", 2000), `{"n":"`+strings.Repeat("y", mostArgs)+`"}`, "failed")
@@ -132,10 +136,11 @@ func TestTrail(t *testing.T) {
 {"seq":3,"from":"192.0.2.7:4711","project":"default","server":"gh","method":"tools/call","item":"***\n\u0007\"é","outcome":"refused","cause":"declined","ms":1.5,}
 {"seq":4,"from":"192.0.2.7:4711","project":"default","server":"gh","method":"tools/call","item":"fork","as":"gh__fork","outcome":"ok","ms":1.5,}
 {"seq":5,"who":"p:1","name":"Ada","seat":"p:1/k:2","via":"key","from":"192.0.2.7:4711","project":"default","server":"gh","method":"tools/call","item":"asked","outcome":"ok","ms":1.5,"answers":"confirmation accept k:3, form decline local",}
-{"seq":6,"who":"k:3","name":"ci","via":"key","from":"192.0.2.7:4711","project":"default","server":"gh","method":"tools/call","item":"star","args":{ "token": "******"},"outcome":"ok","ms":1.5,}
-{"seq":7,"who":"k:3","name":"ci","via":"key","from":"192.0.2.7:4711","project":"default","server":"gh","method":"tools/call","item":"` + strings.Repeat("x", 509) + `…","argsBytes":65544,"outcome":"failed","ms":1.5,}
-{"seq":8,"kind":"denied","from":"192.0.2.9","method":"a wrong credential",}
-{"seq":9,"kind":"end","why":"closed",}
+{"seq":6,"who":"p:1","name":"Ada","seat":"p:1/k:2","via":"key","from":"192.0.2.7:4711","project":"default","server":"gh","method":"tools/call","item":"call_tool","as":"call_tool","outcome":"ok","ms":1.5,}
+{"seq":7,"who":"k:3","name":"ci","via":"key","from":"192.0.2.7:4711","project":"default","server":"gh","method":"tools/call","item":"star","args":{ "token": "******"},"outcome":"ok","ms":1.5,}
+{"seq":8,"who":"k:3","name":"ci","via":"key","from":"192.0.2.7:4711","project":"default","server":"gh","method":"tools/call","item":"` + strings.Repeat("x", 509) + `…","argsBytes":65544,"outcome":"failed","ms":1.5,}
+{"seq":9,"kind":"denied","from":"192.0.2.9","method":"a wrong credential",}
+{"seq":10,"kind":"end","why":"closed",}
 `
 	if got := r.lines(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
@@ -145,7 +150,7 @@ func TestTrail(t *testing.T) {
 			t.Errorf("%s: %v, %v", path, fi, err)
 		}
 	}
-	if v := r.verify(); len(v.Chains) != 1 || v.Chains[0].Broken != "" || !v.Chains[0].Ended || v.Chains[0].Lines != 9 {
+	if v := r.verify(); len(v.Chains) != 1 || v.Chains[0].Broken != "" || !v.Chains[0].Ended || v.Chains[0].Lines != 10 {
 		t.Errorf("%+v", v)
 	}
 }
