@@ -87,14 +87,19 @@ func (d *door) through(r *http.Request) *http.Request {
 	if err != nil {
 		return r
 	}
-	via := "console"
-	if len(r.Header["Authorization"]) > 0 || len(r.Header["X-Api-Key"]) > 0 {
-		via = "api"
-	}
+	via := cameBy(r, who)
 	if who.Seat != who.Subject {
 		via += " " + who.Seat
 	}
 	return r.WithContext(store.Through(r.Context(), via))
+}
+
+// cameBy returns whether who has sent a request from the console, or with a key or a token to the API.
+func cameBy(r *http.Request, who *identity.Principal) string {
+	if len(r.Header["Authorization"]) > 0 || len(r.Header["X-Api-Key"]) > 0 || !who.IsLocal() && who.Via != "link" {
+		return identity.API
+	}
+	return identity.Console
 }
 
 // projectOf returns the name of the project that a request is about.

@@ -23,6 +23,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/protocol/schema"
 	"github.com/dragoman-mcp/dragoman/internal/relay/upstream"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
+	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
 
 // RunRequest is the body of a request to start a run. Exactly one of Tool, Prompt and Resource must
@@ -143,6 +144,7 @@ var errRunCancelled, errRunTimeout = errors.New("the run was cancelled"), errors
 // run is one run. Its mutex guards the fields below the mutex.
 type run struct {
 	number uint64
+	by     RunBy
 	cancel context.CancelCauseFunc
 	events *Ring[runEvent]
 
@@ -169,7 +171,7 @@ var runRoutes = []route{
 		summary: "Call a tool, get a prompt or read a resource, as a client does",
 		body:    RunRequest{}, answer: Run{}, status: http.StatusAccepted, problems: []int{400, 404, 413, 415, 422, 429},
 		read: withBody(maxRunBody, func(a *API, r *http.Request, q RunRequest) (Run, *Problem) {
-			return a.StartRun(r.Context(), r.PathValue("name"), q)
+			return a.StartRun(r.Context(), a.runBy(r), r.PathValue("name"), q)
 		}),
 	},
 	{
@@ -231,19 +233,21 @@ func badBody(detail string) *Problem {
 // runAPI calls tools, gets prompts and reads resources, as a client of a server does.
 type runAPI struct {
 	project project
+	access  *Access
 	version string
 	streams *Streams
 	runs    runs
 }
 
 // StartRun starts a run on a server and returns it, as POST /api/v1/servers/{name}/runs does. It does
-// not wait until the run has ended. The server gets the arguments byte for byte. ctx limits only the
-// time to check the arguments, not the run. The returned problem is nil after success.
-func (a *runAPI) StartRun(ctx context.Context, server string, q RunRequest) (Run, *Problem) {
-	if bad := a.project.noServer(server); bad != nil {
+// not wait until the run has ended. The server gets the arguments byte for byte. The run is a call of by:
+// the rules, the limits and the audit see them. ctx limits only the time to check the arguments, not the
+// run. The returned problem is nil after success.
+func (a *runAPI) StartRun(ctx context.Context, by RunBy, server string, q RunRequest) (Run, *Problem) {
+	x, bad := a.newRun(by, server)
+	if bad != nil {
 		return Run{}, bad
 	}
-	x := &run{events: NewRing[runEvent](runEvents, runEventBytes)}
 	given := 0
 	for _, c := range []struct{ method, name string }{{mcp.MethodCallTool, q.Tool}, {mcp.MethodGetPrompt, q.Prompt}, {mcp.MethodReadResource, q.Resource}} {
 		if c.name != "" {
@@ -307,6 +311,37 @@ func (a *runAPI) StartRun(ctx context.Context, server string, q RunRequest) (Run
 		x.end(runCancelled, nil, nil, &RunError{Message: "Dragoman is stopping"})
 	}
 	return x.snapshot(true), nil
+}
+
+// RunBy says who starts a run; see identity.Principal.Run. A run of nobody is refused.
+type RunBy struct {
+	Who    *identity.Principal
+	Remote string // their address
+}
+
+// ByConsole returns who starts a run on a page of the console. who has sent r.
+func ByConsole(r *http.Request, who *identity.Principal) RunBy {
+	return RunBy{who.Running(identity.Console), httpdoor.Remote(r)}
+}
+
+// runBy returns who starts a run with a request to the API.
+func (a *runAPI) runBy(r *http.Request) RunBy {
+	who, err := a.access.Check(r)
+	if err != nil {
+		return RunBy{}
+	}
+	return RunBy{who.Running(cameBy(r, who)), httpdoor.Remote(r)}
+}
+
+// newRun returns a run of somebody on a server.
+func (a *runAPI) newRun(by RunBy, server string) (*run, *Problem) {
+	if by.Who == nil {
+		return nil, &Problem{Type: "no-access", Title: "Nobody knows who sent this request", Status: http.StatusUnauthorized}
+	}
+	if bad := a.project.noServer(server); bad != nil {
+		return nil, bad
+	}
+	return &run{events: NewRing[runEvent](runEvents, runEventBytes), by: by}, nil
 }
 
 // checkArguments checks arguments against the schema of a tool. If the server does not list the
@@ -392,6 +427,7 @@ func paramsOf(q *RunRequest, parent string) []byte {
 // perform makes the call of a run, waits until the call has ended, and records its result.
 func (x *run) perform(ctx context.Context, a *runAPI, revision mcp.Revision, params []byte, clean func(string) string) {
 	v, err := a.project.Visit(ctx, x.show.Server, runtime.VisitOptions{
+		Who: x.by.Who, Remote: x.by.Remote,
 		Revision: revision, Info: append(jsonrpc.AppendQuote([]byte(visitorInfo), a.version), '}'), Capabilities: []byte(visitorCapabilities),
 		Heard: func(m *jsonrpc.Message) { x.hear(m, clean) },
 	})

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/server/demo"
 )
 
@@ -363,7 +364,8 @@ func TestRunForPeople(t *testing.T) {
 	r := serving(t, demoServer(t, "old", demo.Legacy))
 	r.ready("old")
 	const arguments = `{ "name":"<W\u00f6rld>" }`
-	x, bad := r.api.StartRun(t.Context(), "old", RunRequest{Tool: "greet", Arguments: json.RawMessage(arguments)})
+	local := RunBy{Who: identity.Local.Running(identity.Console)}
+	x, bad := r.api.StartRun(t.Context(), local, "old", RunRequest{Tool: "greet", Arguments: json.RawMessage(arguments)})
 	if bad != nil || x.ID == "" || string(x.Arguments) != arguments {
 		t.Fatalf("%+v %v", x, bad)
 	}
@@ -371,20 +373,23 @@ func TestRunForPeople(t *testing.T) {
 	if x, bad = r.api.FindRun(x.ID); bad != nil || x.State != "succeeded" || string(x.Arguments) != arguments || !strings.Contains(string(x.Result), `\u003cWörld\u003e`) {
 		t.Errorf("%+v %v", x, bad)
 	}
-	x, _ = r.api.StartRun(t.Context(), "old", RunRequest{Tool: "greet", Arguments: json.RawMessage(`{"name":"hunter2-secret"}`)})
+	x, _ = r.api.StartRun(t.Context(), local, "old", RunRequest{Tool: "greet", Arguments: json.RawMessage(`{"name":"hunter2-secret"}`)})
 	r.ended(x.ID)
 	for range 2 { // the second call returns the stored masked result
 		if x, _ := r.api.FindRun(x.ID); strings.Contains(string(x.Result)+string(x.Arguments), "hunter2") || !strings.Contains(string(x.Result), "***") {
 			t.Errorf("a secret of the configuration: %s %s", x.Result, x.Arguments)
 		}
 	}
-	if _, bad := r.api.StartRun(t.Context(), "old", RunRequest{Tool: "greet", Arguments: json.RawMessage(`{"name":7}`)}); bad == nil || bad.Status != 422 || len(bad.Errors) != 1 || bad.Errors[0].Pointer != "/arguments/name" {
+	if _, bad := r.api.StartRun(t.Context(), local, "old", RunRequest{Tool: "greet", Arguments: json.RawMessage(`{"name":7}`)}); bad == nil || bad.Status != 422 || len(bad.Errors) != 1 || bad.Errors[0].Pointer != "/arguments/name" {
 		t.Errorf("arguments that do not fit: %+v", bad)
 	}
-	if _, bad := r.api.StartRun(t.Context(), "none", RunRequest{Tool: "greet"}); bad == nil || bad.Status != 404 {
+	if _, bad := r.api.StartRun(t.Context(), RunBy{}, "old", RunRequest{Tool: "greet"}); bad == nil || bad.Status != 401 {
+		t.Errorf("nobody: %+v", bad)
+	}
+	if _, bad := r.api.StartRun(t.Context(), local, "none", RunRequest{Tool: "greet"}); bad == nil || bad.Status != 404 {
 		t.Errorf("no such server: %+v", bad)
 	}
-	x, bad = r.api.StartRun(t.Context(), "old", RunRequest{Tool: "ask_name"})
+	x, bad = r.api.StartRun(t.Context(), local, "old", RunRequest{Tool: "ask_name"})
 	if bad != nil {
 		t.Fatal(bad)
 	}

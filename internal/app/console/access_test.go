@@ -123,7 +123,7 @@ func (s *source) OwnQuestions(who *identity.Principal) (n int) {
 	return n
 }
 
-func (s *source) StartRun(_ context.Context, server string, q admin.RunRequest) (admin.Run, *admin.Problem) {
+func (s *source) StartRun(_ context.Context, _ admin.RunBy, server string, q admin.RunRequest) (admin.Run, *admin.Problem) {
 	s.did = append(s.did, fmt.Sprintf("run %s %s %s %s %d %v", server, q.Tool+q.Prompt+q.Resource, q.Arguments, q.Revision, q.Timeout, q.Unchecked))
 	return admin.Run{ID: "1-1"}, s.refuse
 }

@@ -52,7 +52,7 @@ type Source interface {
 	// StartRun, CancelRun and AnswerRun do the same as the API at /api/v1/runs. FindRun and
 	// FindRuns return runs. Of all methods of Source, only StartRun, CancelRun, AnswerRun,
 	// StartExam, ReadItems and ReadPins send messages to servers.
-	StartRun(ctx context.Context, server string, q admin.RunRequest) (admin.Run, *admin.Problem)
+	StartRun(ctx context.Context, by admin.RunBy, server string, q admin.RunRequest) (admin.Run, *admin.Problem)
 	CancelRun(id string) (admin.Run, *admin.Problem)
 	AnswerRun(ctx context.Context, id string, answer admin.RunAnswer) (admin.Run, *admin.Problem)
 	FindRun(id string) (admin.Run, *admin.Problem)

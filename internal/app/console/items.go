@@ -64,7 +64,7 @@ type itemPages struct {
 	source interface {
 		FindItems(admin.ItemQuery) admin.FoundItems
 		ReadItems(ctx context.Context, server, method string)
-		StartRun(ctx context.Context, server string, q admin.RunRequest) (admin.Run, *admin.Problem)
+		StartRun(ctx context.Context, by admin.RunBy, server string, q admin.RunRequest) (admin.Run, *admin.Problem)
 	}
 }
 
@@ -206,7 +206,7 @@ func (p *itemPages) readResource(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, back+"#templates", http.StatusSeeOther)
 		return
 	}
-	run, bad := p.source.StartRun(r.Context(), s.Name, admin.RunRequest{Resource: uri})
+	run, bad := p.source.StartRun(r.Context(), admin.ByConsole(r, stateOf(r).viewer.who), s.Name, admin.RunRequest{Resource: uri})
 	if bad != nil {
 		say(w, bad.Error())
 		http.Redirect(w, r, back, http.StatusSeeOther)
@@ -235,7 +235,7 @@ func (p *itemPages) getPrompt(w http.ResponseWriter, r *http.Request) {
 	}
 	arguments, ok := readPrompt(promptForm(&x, "p"), &x, r.PostForm)
 	if ok {
-		run, bad := p.source.StartRun(r.Context(), s.Name, admin.RunRequest{Prompt: name, Arguments: arguments})
+		run, bad := p.source.StartRun(r.Context(), admin.ByConsole(r, stateOf(r).viewer.who), s.Name, admin.RunRequest{Prompt: name, Arguments: arguments})
 		if bad == nil {
 			http.Redirect(w, r, pathOf("runs", run.ID), http.StatusSeeOther)
 			return

@@ -166,7 +166,7 @@ func (p *toolPages) startRun(w http.ResponseWriter, r *http.Request) {
 	f, status := runFormOf(&t), http.StatusOK
 	q, ok := f.read(&t, r.PostForm)
 	if do := r.PostForm.Get("do"); ok && do != "json" && do != "form" {
-		run, bad := p.source.StartRun(r.Context(), t.Server, q)
+		run, bad := p.source.StartRun(r.Context(), admin.ByConsole(r, stateOf(r).viewer.who), t.Server, q)
 		if bad == nil {
 			http.Redirect(w, r, pathOf("runs", run.ID), http.StatusSeeOther)
 			return

@@ -77,7 +77,7 @@ type toolPages struct {
 		FindTools(admin.ToolQuery) admin.FoundTools
 		FindTool(server, name string) (admin.ToolDetail, *admin.Problem)
 		ToolCosts() []admin.ToolCost
-		StartRun(ctx context.Context, server string, q admin.RunRequest) (admin.Run, *admin.Problem)
+		StartRun(ctx context.Context, by admin.RunBy, server string, q admin.RunRequest) (admin.Run, *admin.Problem)
 		FindRun(id string) (admin.Run, *admin.Problem)
 		FindRuns(server, name string, limit int) []admin.Run
 	}

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/relay/catalog"
@@ -50,7 +51,13 @@ func (s confirm) Before(_ context.Context, c *policy.Call) policy.Verdict {
 	unasked := notConfirmed(c, mcp.FromGateway, "cannot_ask",
 		"%s was not sent: the rule for %s wants a person to confirm it, and this client can't ask one; use a client with elicitation, set questions: console so that such calls wait until somebody answers in the console of dragoman serve, or change the rule to do: allow", described(kind, c), quoted(by))
 	unasked.Data = []byte(`{"requiredCapabilities":{"elicitation":{"form":{}}}}`)
-	return policy.Verdict{Ask: &policy.Ask{Step: stepConfirm, Question: &mcp.Question{Message: questionAbout(kind, c, by)}, Else: unasked}}
+	// The run of a key is answered with that key, which never answers its own question. A person at the console does.
+	others := c.Who != nil && c.Who.Run == identity.API && !c.Who.IsLocal()
+	if others {
+		unasked = notConfirmed(c, mcp.FromGateway, "cannot_ask",
+			"%s was not sent: the rule for %s wants a person to confirm it, and a key doesn't confirm its own run; run it in the console, or set questions: console so that somebody else is asked", described(kind, c), quoted(by))
+	}
+	return policy.Verdict{Ask: &policy.Ask{Step: stepConfirm, Question: &mcp.Question{Message: questionAbout(kind, c, by)}, Else: unasked, Others: others}}
 }
 
 // After implements policy.Step.

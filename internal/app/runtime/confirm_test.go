@@ -411,7 +411,7 @@ func TestConfirmInSessions(t *testing.T) {
 				executions = 1
 			}
 			o := ConnectOptions{Server: server, Log: slog.New(slog.DiscardHandler), Events: &event.Publisher{}, Rules: &s}
-			visit := VisitOptions{}
+			visit := VisitOptions{Who: identity.Local}
 			var v *Visitor
 			var answers sync.WaitGroup
 			if action != "" {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
@@ -39,7 +40,7 @@ func TestGateBeforeSessions(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		v, err := h.Default().Visit(t.Context(), server.Name, VisitOptions{})
+		v, err := h.Default().Visit(t.Context(), server.Name, VisitOptions{Who: identity.Local})
 		if err != nil {
 			t.Fatal(err)
 		}

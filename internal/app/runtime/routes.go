@@ -74,7 +74,7 @@ func (r *Runtime) serve(w http.ResponseWriter, req *http.Request, leaf string, f
 // reach calls Options.Reach.
 func (r *Runtime) reach(who *identity.Principal, project string) (show catalog.Filter, ok bool) {
 	if r.opts.Reach == nil {
-		return nil, who == identity.Local
+		return nil, who.IsLocal()
 	}
 	return r.opts.Reach(who, project)
 }

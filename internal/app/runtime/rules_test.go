@@ -483,7 +483,7 @@ func TestRulesOfAnOpenSession(t *testing.T) {
 	h := newRuledHouse(t)
 	for _, server := range []string{"old", "new"} {
 		h.deny(t)
-		v, err := h.Default().Visit(t.Context(), server, VisitOptions{Capabilities: []byte(`{"tasks":{}}`)})
+		v, err := h.Default().Visit(t.Context(), server, VisitOptions{Who: identity.Local, Capabilities: []byte(`{"tasks":{}}`)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -546,7 +546,7 @@ func TestRulesThatRename(t *testing.T) {
 			})
 		}
 	}
-	v, err := h.Default().Visit(t.Context(), "new", VisitOptions{})
+	v, err := h.Default().Visit(t.Context(), "new", VisitOptions{Who: identity.Local})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,10 @@ import (
 
 // VisitOptions are the options of Project.Visit.
 type VisitOptions struct {
+	// Who is the visitor, and Remote the address that it has come from. The rules, the limits and the audit see them
+	// as they see those of every other client. Without Who, Visit returns ErrNobody.
+	Who    *identity.Principal
+	Remote string
 	// Revision is the revision that the visitor uses. Unknown means mcp.LatestLegacy. For a modern
 	// revision, Visit returns ErrModern.
 	Revision mcp.Revision
@@ -42,7 +46,10 @@ type Visitor struct {
 // ErrModern is the error for a visitor with a modern revision.
 var ErrModern = errors.New("a session needs a legacy revision")
 
-// Visit opens a session with a server. If the server is not configured, the error is ErrNoServer.
+// ErrNobody is the error for a visitor of whom nobody has said who it is.
+var ErrNobody = errors.New("nobody knows who has started this")
+
+// Visit opens a session with a server. If the server is not configured, or not for the visitor, the error is ErrNoServer.
 // If the server cannot be opened, the error is a *jsonrpc.Error.
 func (p *Project) Visit(ctx context.Context, server string, o VisitOptions) (*Visitor, error) {
 	if o.Revision == mcp.Unknown {
@@ -51,14 +58,17 @@ func (p *Project) Visit(ctx context.Context, server string, o VisitOptions) (*Vi
 	if o.Revision.Modern() {
 		return nil, ErrModern
 	}
+	if o.Who == nil {
+		return nil, ErrNobody
+	}
 	p.mu.Lock()
 	m := p.single[server]
 	p.mu.Unlock()
-	if m == nil {
+	if show := p.filter(o.Who); m == nil || show != nil && !show.Shows(catalog.KindServer, server, "") {
 		return nil, ErrNoServer
 	}
 	v := &Visitor{project: p, server: server, heard: o.Heard}
-	v.conversation = m.clients.Accept(transport.Peer{Transport: "inmem", Who: identity.Local, Endpoint: server}, outbox{v})
+	v.conversation = m.clients.Accept(transport.Peer{Transport: "inmem", Who: o.Who, Remote: o.Remote, Endpoint: server}, outbox{v})
 	params := append([]byte(`{"protocolVersion":"`), o.Revision.String()...)
 	params = append(append(params, `","capabilities":`...), orObject(o.Capabilities)...)
 	params = append(append(append(params, `,"clientInfo":`...), orObject(o.Info)...), '}')

@@ -23,10 +23,43 @@ type Principal struct {
 	Name    string    // what people call the caller; "" if nobody has said
 	Via     string    // how the caller authenticated, such as none, key or token; for logs and events
 	Until   time.Time // the time when the credential expires; zero means that the credential does not expire
+	Run     string    // where the caller has started a run, Console or API; "" for clients of the MCP endpoints
 }
+
+// These are the values of Principal.Run.
+const (
+	Console = "console"
+	API     = "api"
+)
 
 // Local is the principal of callers that do not have to authenticate.
 var Local = &Principal{Subject: "local", Seat: "local", Via: "none"}
+
+// The local user who has started a run.
+var (
+	localConsole = &Principal{Subject: Local.Subject, Seat: Local.Seat, Via: Local.Via, Run: Console}
+	localAPI     = &Principal{Subject: Local.Subject, Seat: Local.Seat, Via: Local.Via, Run: API}
+)
+
+// IsLocal reports whether p is Local, or what Local.Running returns. Nobody else can be.
+func (p *Principal) IsLocal() bool {
+	return p != nil && (p == Local || p == localConsole || p == localAPI)
+}
+
+// Running returns p as the caller of a run that was started at a place, Console or API. It returns nil for nil.
+func (p *Principal) Running(at string) *Principal {
+	switch {
+	case p == nil:
+		return nil
+	case p.IsLocal() && at == Console:
+		return localConsole
+	case p.IsLocal():
+		return localAPI
+	}
+	x := *p
+	x.Run = at
+	return &x
+}
 
 // Anyone answers for an HTTP endpoint that is open: whoever asks is [Local]. An endpoint with no
 // function at all refuses everybody, so that a forgotten one opens nothing.
@@ -44,7 +77,7 @@ func Named(subject string) *Principal {
 // Key returns the key that identifies the person or the program, as people see it. The key is "" for nil
 // and for Local.
 func (p *Principal) Key() string {
-	if p == nil || p == Local {
+	if p == nil || p.IsLocal() {
 		return ""
 	}
 	return p.Subject
@@ -53,7 +86,7 @@ func (p *Principal) Key() string {
 // SeatKey returns the key for sessions, pools, quotas, request states and tasks. It is "" for nil and for
 // Local.
 func (p *Principal) SeatKey() string {
-	if p == nil || p == Local {
+	if p == nil || p.IsLocal() {
 		return ""
 	}
 	return p.Seat

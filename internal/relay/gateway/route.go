@@ -253,7 +253,9 @@ func (x runner) admit(ctx context.Context, r *route, from int, k mcp.Caller) (pa
 		}
 		open := mcp.Answered{Step: v.Ask.Step, State: v.Ask.State}
 		q := bridge.Asking{Question: v.Ask.Question, Answers: append(r.asked.Answers, open), Passed: passed}
-		open.Result, reply, err = x.bridge.Ask(ctx, r.server, &r.Attempt, q, k)
+		if err = mcp.ErrCannotAsk; !v.Ask.Others {
+			open.Result, reply, err = x.bridge.Ask(ctx, r.server, &r.Attempt, q, k)
+		}
 		switch {
 		case !errors.Is(err, mcp.ErrCannotAsk):
 		case r.away != nil:

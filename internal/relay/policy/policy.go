@@ -108,6 +108,9 @@ type Ask struct {
 	// Else is the client's answer if it can't ask anybody, and nobody answers elsewhere. Nil means an error with the
 	// question.
 	Else error
+	// Others says that the client isn't asked, because whoever answers there may be the program that has made the
+	// call: only somebody else is, who answers elsewhere.
+	Others bool
 }
 
 // Step decides whether a call may be sent. Many goroutines call its methods at the same time. The

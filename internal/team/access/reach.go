@@ -11,10 +11,14 @@ import (
 )
 
 // Reach says what who may use in a project; see runtime.Options.Reach. The local user may use everything:
-// whoever has no key is the local user only at an open gate.
+// whoever has no key is the local user only at an open gate. The MCP endpoints are for callers, and the runs of the
+// console and the API for operators.
 func (g *Gate) Reach(who *identity.Principal, project string) (show catalog.Filter, ok bool) {
-	if who == identity.Local {
+	if who.IsLocal() {
 		return nil, true
+	}
+	if who != nil && who.Run != "" {
+		return g.reachOfRun(who, project)
 	}
 	if who != nil && who.Via == viaToken {
 		return nil, slices.Contains(g.rolesOfToken(who, project), identity.Caller)
@@ -27,6 +31,17 @@ func (g *Gate) Reach(who *identity.Principal, project string) (show catalog.Filt
 		return nil, true
 	}
 	return (*part)(k), true
+}
+
+// reachOfRun is Reach for who has started a run.
+func (g *Gate) reachOfRun(who *identity.Principal, project string) (show catalog.Filter, ok bool) {
+	if !slices.ContainsFunc(g.Roles(who, project), func(r identity.Role) bool { return r.Includes(identity.Operator) }) {
+		return nil, false
+	}
+	if k := g.keys.Load().Of(who); k != nil && len(k.Servers)+len(k.Tools) > 0 {
+		return (*part)(k), true
+	}
+	return nil, true
 }
 
 // part is the filter for a key that is for some servers or some tools.
@@ -69,7 +84,7 @@ func (w *Wish) Unmatched(servers []string) (patterns []string) {
 // all roles of that person: what it may use less than they may is said by its own servers and tools.
 func (g *Gate) Caller(who *identity.Principal, project string) policy.Caller {
 	c := policy.Caller{Roles: g.Roles(who, project)}
-	if who == nil || who == identity.Local {
+	if who == nil || who.IsLocal() {
 		return c
 	}
 	people := g.people.Load()

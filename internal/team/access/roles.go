@@ -14,7 +14,7 @@ var localRoles = []identity.Role{identity.Caller, identity.Admin}
 // has its own in the project that it was made for, or less if it acts for a person who has less. Who has a token has
 // what its issuer says. The local user has them all, so who asks must know that nobody else can be the local user there; [Gate.Visitor] never says so.
 func (g *Gate) Roles(who *identity.Principal, project string) []identity.Role {
-	if who == identity.Local {
+	if who.IsLocal() {
 		return localRoles
 	}
 	if who != nil && who.Via == viaToken {

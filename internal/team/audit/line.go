@@ -2,6 +2,7 @@ package audit
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
@@ -37,7 +38,7 @@ func (e *entry) by(who *identity.Principal) {
 	if who == nil {
 		return
 	}
-	e.who, e.name, e.via = who.Subject, who.Name, who.Via
+	e.who, e.name, e.via = who.Subject, who.Name, cmp.Or(who.Run, who.Via)
 	if who.Seat != who.Subject {
 		e.seat = who.Seat
 	}
