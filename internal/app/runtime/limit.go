@@ -35,12 +35,13 @@ type limiter struct {
 type traffic struct {
 	own, house []limits.Limit  // house has those that hold for shared servers
 	shared     map[string]bool // the servers of default that the project uses
+	since      time.Time       // when the configuration came
 	named      bool            // whom a limit is for depends on who asks
 }
 
 // trafficOf returns what a configuration says, or nil if it limits nobody.
 func trafficOf(s *config.Snapshot) *traffic {
-	x := &traffic{own: s.Limits.Traffic, shared: make(map[string]bool)}
+	x := &traffic{own: s.Limits.Traffic, since: time.Now(), shared: make(map[string]bool)}
 	for _, srv := range s.Servers {
 		if srv.Shared {
 			x.shared[srv.Name], x.house = true, s.HouseTraffic
@@ -76,7 +77,7 @@ func (l *limiter) claims(c *policy.Call, room *[maxClaims]limits.Claim) []limits
 	all := room[:0]
 	add := func(list []limits.Limit, p limits.Party) {
 		if m := limits.First(list, p.Per, who, c.Server); m != nil {
-			all = append(all, limits.Claim{Party: p, Limit: m})
+			all = append(all, limits.Claim{Party: p, Limit: m, Since: x.since})
 		}
 	}
 	add(x.own, limits.Party{Per: limits.Key, Project: l.project, ID: c.Who.SeatKey()})

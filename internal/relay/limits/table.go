@@ -21,6 +21,7 @@ type Party struct {
 type Claim struct {
 	Party
 	Limit *Limit
+	Since time.Time // when the limit got its numbers, from when on they count; zero for now
 }
 
 // What is a number of a [Limit].
@@ -183,15 +184,24 @@ func (t *Table) accountLocked(c Claim, now time.Time) *account {
 		t.all[c.Party] = a
 	}
 	if c.Limit.Calls > 0 {
-		adopt(&a.calls, rate.Limit(c.Limit.Calls), c.Limit.Burst, now)
+		adopt(&a.calls, rate.Limit(c.Limit.Calls), c.Limit.Burst, c.since(now))
 	}
 	if c.Limit.Bytes > 0 {
-		adopt(&a.bytes, rate.Limit(c.Limit.Bytes)/60, c.Limit.Bytes, now)
+		adopt(&a.bytes, rate.Limit(c.Limit.Bytes)/60, c.Limit.Bytes, c.since(now))
 	}
 	return a
 }
 
-// adopt gives a bucket its numbers. One that exists keeps what was used of it.
+// since returns from when on the numbers of a limit count.
+func (c *Claim) since(now time.Time) time.Time {
+	if c.Since.IsZero() || c.Since.After(now) {
+		return now
+	}
+	return c.Since
+}
+
+// adopt gives a bucket its numbers. One that exists keeps what was used of it, and fills as they say from now on, which
+// may be a while ago.
 func adopt(l **rate.Limiter, per rate.Limit, burst int, now time.Time) {
 	switch {
 	case *l == nil:

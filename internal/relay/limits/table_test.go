@@ -11,7 +11,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/relay/policy"
 )
 
-func key(id string, l Limit) Claim { return Claim{Party{Key, "p", id}, &l} }
+func key(id string, l Limit) Claim { return Claim{Party: Party{Key, "p", id}, Limit: &l} }
 
 // admitted returns how many of n calls pass.
 func admitted(t *Table, n int, claims ...Claim) (passed int) {
@@ -28,7 +28,7 @@ func admitted(t *Table, n int, claims ...Claim) (passed int) {
 func TestRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var table Table
-		shared := Claim{Party{Server, "p", "s"}, &Limit{Calls: 10, Burst: 12}}
+		shared := Claim{Party: Party{Server, "p", "s"}, Limit: &Limit{Calls: 10, Burst: 12}}
 		greedy, modest := key("a", Limit{Calls: 2, Burst: 4}), key("b", Limit{Calls: 2, Burst: 4})
 		if n := admitted(&table, 100, greedy, shared); n != 4 {
 			t.Errorf("%d calls at once", n)
@@ -81,6 +81,20 @@ func TestNewNumbers(t *testing.T) {
 	})
 }
 
+// TestIdleAtAChange raises the limit of a key that calls again only a while later: the new rate counts from the change.
+func TestIdleAtAChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var table Table
+		admitted(&table, 1, key("a", Limit{Calls: 0.1, Burst: 1}))
+		raised := key("a", Limit{Calls: 100, Burst: 100})
+		raised.Since = time.Now()
+		time.Sleep(8 * time.Second)
+		if n := admitted(&table, 200, raised); n != 100 {
+			t.Errorf("%d calls", n)
+		}
+	})
+}
+
 // TestBytes lets a key get a long answer. Its next calls wait until the debt is paid, and those of others don't.
 func TestBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -108,7 +122,7 @@ func TestBytes(t *testing.T) {
 // TestInFlight lets a key send calls that are not answered. A call that may not be sent takes no place of others.
 func TestInFlight(t *testing.T) {
 	var table Table
-	shared := Claim{Party{Project, "p", ""}, &Limit{InFlight: 3}}
+	shared := Claim{Party: Party{Project, "p", ""}, Limit: &Limit{InFlight: 3}}
 	greedy, modest := key("a", Limit{InFlight: 2}), key("b", Limit{InFlight: 2})
 	var done []func()
 	for i := range 5 {
@@ -180,7 +194,7 @@ func TestTableUnderLoad(t *testing.T) {
 	passed := 0
 	for i := range 8 {
 		group.Go(func() {
-			claims := []Claim{key(fmt.Sprint(i%2), Limit{Calls: 0.01, Burst: 50, Bytes: 1 << 30}), {Party{Project, "p", ""}, &Limit{InFlight: 3}}}
+			claims := []Claim{key(fmt.Sprint(i%2), Limit{Calls: 0.01, Burst: 50, Bytes: 1 << 30}), {Party: Party{Project, "p", ""}, Limit: &Limit{InFlight: 3}}}
 			for range 200 {
 				if table.Admit(claims) != nil {
 					continue
