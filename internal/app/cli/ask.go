@@ -419,6 +419,23 @@ func shown(v []byte) string {
 	return clean(string(v))
 }
 
+// plainly formats a default as the user would type it: yes or no, and a list on one line.
+func plainly(v []byte) string {
+	switch at := jsonrpc.Whole(v); jsonrpc.KindOf(v, at) {
+	case 't':
+		return "yes"
+	case 'f':
+		return "no"
+	case '[':
+		var all []string
+		for e := range jsonrpc.Elements(v, at) {
+			all = append(all, shown(e.Of(v)))
+		}
+		return strings.Join(all, ", ")
+	}
+	return shown(v)
+}
+
 // field asks for one field until the value is valid, and stores the value in values. If the user
 // cancels or declines the form, it returns "cancel" or "decline", otherwise "".
 func (t *terminal) field(f tool.Argument, values map[string][]byte) (action string) {
@@ -436,7 +453,7 @@ func (t *terminal) field(f tool.Argument, values map[string][]byte) (action stri
 	}
 	prompt := ">"
 	if before != nil {
-		prompt = "[" + fit(shown(before), 40) + "] >"
+		prompt = "[" + fit(plainly(before), 40) + "] >"
 	}
 	check, err := schema.Compile(f.Schema.Raw())
 	if err != nil {
