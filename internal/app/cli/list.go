@@ -46,8 +46,8 @@ With a kind, such as tools, but no server, you get the items of all servers of
 the running "dragoman serve" on this machine.
 
 With --query, you get the tools that fit a few words, the best first, ranked as
-in search mode. Of a running serve, those are left out that no client sees, be it
-because of a rule for everybody, of "expose", or because they are held.
+in search mode. Of a running serve, those are left out that no client sees:
+because a rule denies them to everybody, "expose" hides them, or they are held.
 
 With neither kind nor server, the command connects to all configured servers at
 once and prints a table of their health: state, revision, transport, how many
