@@ -35,7 +35,7 @@ func TestForms(t *testing.T) {
 		says                      []string
 	}{
 		{"all fields", askedForm, "Ann\n20\nno\n2\n1, z\n\n", `accept {"name":"Ann","age":20,"ok":false,"size":"l","tags":["x","z"]}`, askFlags{},
-			[]string{"name (string)", "age (integer, optional)", "ok (yes or no, optional)", "[true] >", "  2) Large (l)", "  | Your name", "  name = Ann"}},
+			[]string{"name (string)", "age (integer, optional)", "ok (yes or no, optional)", "[yes] >", "  2) Large (l)", "  | Your name", "  name = Ann"}},
 		{"defaults and skipped fields", askedForm, "Ann\n\n\n\n\n\n", `accept {"name":"Ann","ok":true}`, askFlags{}, nil},
 		{"wrong values", askedForm, "A\n\nAnn\nold\n7\n18\n\nbig\nLarge\nw\n\ny\n", `accept {"name":"Ann","age":18,"ok":true,"size":"l"}`, askFlags{},
 			[]string{"Not accepted: it must have at least 2 characters.", "Not accepted: it must be an integer.", "Not accepted: it must be at least 18.", "Not accepted: it must be a number from 1 to 2.", "or several of them."}},
