@@ -17,13 +17,13 @@ import (
 
 // failing is a configuration with servers that fail in different ways. It is used in addition to
 // the servers of the demo.
-const failing = `mcpServers:
+const failing = `dragoman: {questions: console}
+mcpServers:
   missing: {command: /no/such/program}
   broken: {command: sh, args: [-c, "echo starting; echo 'cannot read the settings' >&2; exit 3"]}
   refused: {url: "http://127.0.0.1:1/mcp"}
   unset: {command: sh, args: [-c, "exit 0"], env: {TOKEN: "${DRAGOMAN_BROWSER_TEST_UNSET}"}}
   disabled: {command: sh, disabled: true}
-dragoman: {questions: console}
 `
 
 // perPage is the maximum number of pages to visit for each kind of page, such as the page of a
@@ -213,7 +213,7 @@ func (v *visit) weight(address string) {
 			v.t.Errorf("%s loads %s (%s)", address, l.URL, l.Kind)
 		}
 	}
-	if beside > 60_000 || count > 5 {
+	if beside > 60<<10 || count > 5 {
 		v.t.Errorf("%s: %d bytes beside the data in %d requests", address, beside, count)
 	}
 }

@@ -19,7 +19,7 @@ var pictures = filepath.Join("..", "..", "docs", "pictures", "console")
 // screenshots together.
 const (
 	mostOfOne = 120_000
-	mostOfAll = 1_500_000
+	mostOfAll = 2_000_000
 )
 
 // screenshots takes screenshots of a fixed scene: the demo, with one more server that fails.
