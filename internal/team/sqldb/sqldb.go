@@ -211,14 +211,21 @@ func (d *DB) write(ctx context.Context, most time.Duration, change func(*Tx) err
 	return err
 }
 
+// Brief makes a change like Write, but doesn't wait for other changes of the database, and gives up when ctx ends. The
+// caller doesn't know then whether the change was made. So it's for rows that nothing depends on but what is written
+// again soon, and that have no number: heartbeats, for example.
+func (d *DB) Brief(ctx context.Context, change func(*Tx) error) error {
+	return d.transact(ctx, &sql.TxOptions{}, change)
+}
+
 // Read runs queries on one snapshot of the database. queries may be called several times, and the last
 // call counts.
 func (d *DB) Read(ctx context.Context, queries func(*Tx) error) error {
 	return d.transact(ctx, &sql.TxOptions{ReadOnly: true, Isolation: d.e.snapshot}, queries)
 }
 
-// transact runs f in a transaction, which only reads if there are options. Otherwise no other one makes
-// changes meanwhile. If another transaction is in the way, it tries again.
+// transact runs f in a transaction. Without options, no other one makes changes meanwhile. If another transaction is in
+// the way, it tries again.
 func (d *DB) transact(ctx context.Context, o *sql.TxOptions, f func(*Tx) error) error {
 	if err := d.e.file.present(); err != nil {
 		return err
@@ -235,7 +242,7 @@ func (d *DB) transact(ctx context.Context, o *sql.TxOptions, f func(*Tx) error) 
 		if err == nil {
 			err = f(t)
 		}
-		if err != nil || o != nil {
+		if err != nil || o != nil && o.ReadOnly {
 			_ = tx.Rollback()
 			return err
 		}
