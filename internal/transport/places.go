@@ -21,6 +21,7 @@ type Places interface {
 // call or a task. The request with this id had no effect.
 type Elsewhere struct {
 	Home string // result of Places.Of
+	Lost bool   // the process doesn't live any more, or nobody knows of it; set by who would have passed the request on
 }
 
 func (e *Elsewhere) Error() string {
@@ -31,8 +32,11 @@ func (e *Elsewhere) Error() string {
 // because the session is in another process.
 func WhyAway(err error) string {
 	var away *Elsewhere
-	if !errors.As(err, &away) {
+	switch {
+	case !errors.As(err, &away):
 		return ""
+	case away.Lost:
+		return ": the replica of Dragoman that has begun it has ended"
 	}
 	return ": another process of Dragoman has begun it; whatever spreads the requests has to send all of a session to one process"
 }

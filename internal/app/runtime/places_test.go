@@ -36,6 +36,9 @@ type hop struct {
 	got []string
 }
 
+// Reaches implements httpdoor.Forwarder.
+func (h *hop) Reaches(*http.Request, *transport.Elsewhere) bool { return true }
+
 func (h *hop) Forward(w http.ResponseWriter, r *http.Request, body []byte, to *transport.Elsewhere) {
 	h.mu.Lock()
 	h.got = append(h.got, to.Home+" "+r.Method+" "+r.URL.RequestURI()+" "+string(body))

@@ -9,6 +9,9 @@ import (
 // Forwarder passes a request on to the process that has what the request is about. The guard has
 // accepted the request, and its sender is known, but nothing else has been done for it.
 type Forwarder interface {
+	// Reaches reports whether the request can be passed on. If not, it's refused here, as if there were no Forwarder, and
+	// to says whether that's because the process is lost. Reaches may wait for a second.
+	Reaches(r *http.Request, to *transport.Elsewhere) bool
 	// Forward writes the whole response. r.Body has been read: body is what the client sent, byte for
 	// byte, and nil for a request without a body. Forward must not keep or modify it. The context of r
 	// ends when the client disconnects.

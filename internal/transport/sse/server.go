@@ -295,7 +295,7 @@ func (s *Server) bodyLimits() httpdoor.BodyLimits {
 // nobody forwards messages.
 func (s *Server) forward(w http.ResponseWriter, r *http.Request, err error) bool {
 	var to *transport.Elsewhere
-	if s.opts.Forward == nil || !errors.As(err, &to) {
+	if s.opts.Forward == nil || !errors.As(err, &to) || !s.opts.Forward.Reaches(r, to) {
 		return false
 	}
 	body, held, ok := httpdoor.ReadBody(w, r, s.bodyLimits())

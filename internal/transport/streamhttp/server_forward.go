@@ -13,7 +13,7 @@ import (
 // nobody forwards requests.
 func (s *Server) forward(w http.ResponseWriter, r *http.Request, body []byte, err error) bool {
 	var to *transport.Elsewhere
-	if s.opts.Forward == nil || !errors.As(err, &to) {
+	if s.opts.Forward == nil || !errors.As(err, &to) || !s.opts.Forward.Reaches(r, to) {
 		return false
 	}
 	var f flight
@@ -41,9 +41,12 @@ func (s *Server) misplaced(h headers) error {
 // Forward records that the request goes to another process; see transport.Forwarding. serve passes it
 // on when the conversation has let go of it.
 func (res *response) Forward(to *transport.Elsewhere) bool {
+	if f := res.server.opts.Forward; f == nil || !f.Reaches(res.r, to) {
+		return false
+	}
 	res.mu.Lock()
 	defer res.mu.Unlock()
-	if res.server.opts.Forward == nil || res.state != undecided {
+	if res.state != undecided {
 		return false
 	}
 	res.state, res.to = finished, to
