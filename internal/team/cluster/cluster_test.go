@@ -1,0 +1,305 @@
+package cluster
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/team/sqldb"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/dbtest"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
+)
+
+// TestBuries checks that nobody is buried without three witnesses.
+func TestBuries(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		silence, steady time.Duration
+		finding         finding
+		state           State
+		want            bool
+	}{
+		{11 * time.Second, time.Minute, silent, Ready, true},
+		{11 * time.Second, time.Minute, answered, Ready, false},
+		{11 * time.Second, 9 * time.Second, silent, Ready, false},
+		{6 * time.Second, time.Minute, silent, Ready, false},
+		{6 * time.Second, time.Minute, refused, Draining, true},
+		{4 * time.Second, time.Minute, refused, Ready, false},
+		{time.Hour, time.Minute, refused, Gone, false},
+		{time.Hour, time.Minute, refused, Dead, false},
+	} {
+		if got := buries(&Member{State: c.state, Silence: c.silence}, c.steady, c.finding); got != c.want {
+			t.Errorf("%+v: %t", c, got)
+		}
+	}
+}
+
+// TestHomes checks that only what a replica has marked has a home, and that nothing else does.
+func TestHomes(t *testing.T) {
+	t.Parallel()
+	const inc = "ABCDEFGHIJ234"
+	for id, want := range map[string]string{
+		mark("r-1", inc) + ".x": inc, mark("a", inc) + ".": inc, mark(strings.Repeat("a", 32), inc) + ".x": inc,
+		mark(strings.Repeat("a", 33), inc) + ".x": "", mark("", inc) + ".x": "", mark("R", inc) + ".x": "", "r1" + inc + ".x": "",
+		mark("r1", inc): "", mark("r1", strings.ToLower(inc)) + ".x": "", mark("r1", "ABCDEFGHIJ21") + ".x": "", "": "", ".": "", "-.": "", inc + ".x": "", "drgs2.r1-" + inc: "",
+	} {
+		if got := homeOf(id); got != want {
+			t.Errorf("%q: %q", id, got)
+		}
+	}
+	for host, want := range map[string]string{"Web-1.example.org": "web-1", "_": "replica", "": "replica", "ä b": "b", strings.Repeat("x", 40): strings.Repeat("x", 32)} {
+		if got := NameOf(host); got != want {
+			t.Errorf("%q: %q", host, got)
+		}
+	}
+}
+
+// pair returns two replicas of one world that answer each other, and a server in front of the first one, which passes
+// on what home says.
+func pair(t *testing.T, handler http.Handler) (front *httptest.Server, near, far *Cluster) {
+	t.Helper()
+	w := &world{rows: map[string]*Member{}, seen: map[string]time.Time{}}
+	var all [2]*Cluster
+	for i := range all {
+		c, err := Join(t.Context(), Options{Name: fmt.Sprint("r", i), Listen: "127.0.0.1:0", Advertise: "127.0.0.1:0", rows: &replica{w: w}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Serve(context.Background(), handler)
+		t.Cleanup(c.Close)
+		all[i] = c
+	}
+	near, far = all[0], all[1]
+	front = httptest.NewServer(Outside(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		to := &transport.Elsewhere{Home: near.Of(r.Header.Get("Mcp-Session-Id"))}
+		if to.Home == "" || !near.Reaches(r, to) {
+			http.Error(w, "not elsewhere"+transport.WhyAway(to), 404)
+			return
+		}
+		near.Forward(w, r, body, to)
+	})))
+	t.Cleanup(front.Close)
+	return front, near, far
+}
+
+func send(t *testing.T, front *httptest.Server, session, body string, header ...string) (status int, text string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), "POST", front.URL+"/mcp?x=1", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Mcp-Session-Id", session)
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	resp, err := front.Client().Do(r)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return 0, err.Error()
+	}
+	return resp.StatusCode, string(b)
+}
+
+const request = `{"jsonrpc":"2.0","id":"a-1","method":"tools/call","params":{"name":"x"}}`
+
+// TestPassesOn checks that a request comes to its home as the client sent it, and the answer back.
+func TestPassesOn(t *testing.T) {
+	t.Parallel()
+	front, near, far := pair(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		w.Header().Set("Mcp-Session-Id", r.Header.Get("Mcp-Session-Id"))
+		w.WriteHeader(http.StatusTeapot)
+		fmt.Fprintf(w, "%s %s %s %v %s %q %q", r.Method, r.RequestURI, body, r.Header["Authorization"], strings.Split(r.RemoteAddr, ":")[0], r.Header.Get(hopHeader), r.Header.Get("X-Gone"))
+	}))
+	want := "POST /mcp?x=1 " + request + ` [Bearer k] 127.0.0.1 "" ""`
+	if status, text := send(t, front, far.Mark("s"), request, "Authorization", "Bearer k", "Connection", "X-Gone", "X-Gone", "1"); status != http.StatusTeapot || text != want {
+		t.Errorf("%d %s", status, text)
+	}
+	if home := far.Of(far.Mark("s")); home != "" {
+		t.Errorf("what a replica has is at %q", home)
+	}
+	for id, want := range map[string]string{near.Mark("s"): "not elsewhere", mark("r9", "ABCDEFGHIJ234") + ".s": "has ended"} {
+		if status, text := send(t, front, id, request); status != 404 || !strings.Contains(text, want) {
+			t.Errorf("%s: %d %s", id, status, text)
+		}
+	}
+	if status, text := send(t, front, far.Mark("s"), request, hopHeader, far.me.Load().Incarnation); status != 400 || !strings.Contains(text, "between replicas") {
+		t.Errorf("a header from outside: %d %s", status, text)
+	}
+}
+
+// TestBreaks breaks answers at different moments. The client always gets an answer to its own request, or an error of
+// the connection, and never a part as if it were the whole.
+func TestBreaks(t *testing.T) {
+	t.Parallel()
+	cut := func(w http.ResponseWriter) {
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	}
+	kinds := map[string]func(w http.ResponseWriter){
+		"nothing": cut,
+		"json": func(w http.ResponseWriter) {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":"a-1","resul`)
+			cut(w)
+		},
+		"long": func(w http.ResponseWriter) {
+			_, _ = io.WriteString(w, strings.Repeat("x", 2*wholeBelow))
+			cut(w)
+		},
+	}
+	events := ": hello\n\ndata: {\"n\":1}\n\nid: 2\ndata: {\"n\":2}\n\n"
+	for i := range len(events) {
+		kinds[fmt.Sprintf("events %02d", i)] = func(w http.ResponseWriter) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = io.WriteString(w, events[:i])
+			cut(w)
+		}
+	}
+	front, _, far := pair(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { kinds[r.Header.Get("X-Kind")](w) }))
+	for kind := range kinds {
+		status, text := send(t, front, far.Mark("s"), request, "X-Kind", kind)
+		switch {
+		case kind == "long":
+			if status != 0 {
+				t.Errorf("%s: %d, %d bytes", kind, status, len(text))
+			}
+		case strings.HasPrefix(kind, "events"):
+			head, last, _ := strings.Cut(text, `data: {"jsonrpc"`)
+			if status != 200 || !strings.HasPrefix(events, head) || head != "" && !strings.HasSuffix(head, "\n\n") || !strings.Contains(last, `"id":"a-1"`) || !strings.Contains(last, "replica_lost") {
+				t.Errorf("%s: %d %q", kind, status, text)
+			}
+		case status != 200 || !strings.Contains(text, `"id":"a-1"`) || !strings.Contains(text, `"outcome":"unknown"`):
+			t.Errorf("%s: %d %q", kind, status, text)
+		}
+	}
+}
+
+// TestUnreachable checks that a request for a replica that can't be reached isn't sent, and says so.
+func TestUnreachable(t *testing.T) {
+	t.Parallel()
+	front, _, far := pair(t, http.NotFoundHandler())
+	id := far.Mark("s")
+	_ = far.listener.Close()
+	if status, text := send(t, front, id, request); status != 200 || !strings.Contains(text, `"outcome":"not_sent"`) || !strings.Contains(text, `"retryable":true`) {
+		t.Errorf("%d %s", status, text)
+	}
+	far.Close()
+	_ = front
+	if status, text := send(t, front, id, request); status != 404 && !strings.Contains(text, "not_sent") {
+		t.Errorf("after it has gone: %d %s", status, text)
+	}
+}
+
+// TestTC22 checks that the internal listener talks to nobody but replicas that live, and that a replica talks to nobody
+// else at the address of another one.
+func TestTC22(t *testing.T) {
+	t.Parallel()
+	_, near, far := pair(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "secret") }))
+	stranger, _, err := newCertificate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, certs := range map[string][]tls.Certificate{"no key": nil, "a key of nobody": {stranger}} {
+		conn, err := tls.Dial("tcp", far.address, &tls.Config{InsecureSkipVerify: true, Certificates: certs})
+		if err != nil {
+			continue
+		}
+		_, _ = fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\n%s: %s\r\n\r\n", pingPath, hopHeader, far.me.Load().Incarnation)
+		_ = conn.SetReadDeadline(time.Now().Add(5 * time.Second))
+		if line, err := bufio.NewReader(conn).ReadString('\n'); err == nil {
+			t.Errorf("%s: %s", name, line)
+		}
+		_ = conn.Close()
+	}
+	if conn, err := net.Dial("tcp", far.address); err == nil {
+		_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+		_ = conn.SetReadDeadline(time.Now().Add(5 * time.Second))
+		if b, _ := io.ReadAll(conn); strings.Contains(string(b), "secret") {
+			t.Errorf("without TLS: %s", b)
+		}
+		_ = conn.Close()
+	}
+	if got := near.call(t.Context(), far.me.Load()); got != answered {
+		t.Errorf("a replica gets %d", got)
+	}
+	impostor := *far.me.Load()
+	impostor.Fingerprint = make([]byte, 32)
+	if got := near.call(t.Context(), &impostor); got != silent {
+		t.Errorf("a replica with another key gets %d", got)
+	}
+	wrong := &link{to: far.me.Load()}
+	wrong.ctx, wrong.end = context.WithCancel(t.Context())
+	wrong.transport = near.newLink(far.me.Load()).transport
+	defer wrong.close()
+	other := *wrong.to
+	other.Incarnation = "ABCDEFGHIJ234"
+	wrong.to = &other
+	resp, _, err := wrong.pass(httptest.NewRequestWithContext(t.Context(), "POST", "/mcp", nil), nil)
+	if err != nil || resp.StatusCode != http.StatusMisdirectedRequest {
+		t.Fatalf("another incarnation: %v %v", resp, err)
+	}
+	_ = resp.Body.Close()
+}
+
+// TestRows runs the statements in PostgreSQL.
+func TestRows(t *testing.T) {
+	t.Parallel()
+	const schema = "test_cluster_rows"
+	url := dbtest.URL(t)
+	drop := func() { dbtest.Exec(t, url, "DROP SCHEMA IF EXISTS "+schema+" CASCADE") }
+	drop()
+	t.Cleanup(drop)
+	db, err := open(t.Context(), url, schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	for _, name := range []string{"A", "B", "C"} {
+		if err := db.join(t.Context(), &Member{Incarnation: name, Name: strings.ToLower(name), Address: "x:1", Fingerprint: []byte{1}, Protocol: Protocol, State: Ready}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list, err := db.members(t.Context())
+	if err != nil || len(list) != 3 || list[0].Incarnation != "A" || !list[0].Lives() || list[0].Silence < 0 || list[0].Silence > time.Minute || time.Since(list[0].Started).Abs() > time.Hour {
+		t.Fatalf("%v %+v", err, list)
+	}
+	if alive, err := db.beat(t.Context(), "A", Draining); !alive || err != nil {
+		t.Error(alive, err)
+	}
+	if done, err := db.bury(t.Context(), &list[0]); done || err != nil {
+		t.Errorf("who has written meanwhile is buried: %v", err)
+	}
+	if done, err := db.bury(t.Context(), &list[1]); !done || err != nil {
+		t.Errorf("the dead isn't buried: %v", err)
+	}
+	if alive, err := db.beat(t.Context(), "B", Ready); alive || err != nil {
+		t.Error("the dead writes", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := db.beat(ctx, "A", Ready); err == nil {
+		t.Error("a statement goes on after its time")
+	}
+	dbtest.Exec(t, url, "UPDATE "+schema+".replicas SET seen = seen - INTERVAL '2 days'")
+	if err := db.join(t.Context(), &Member{Incarnation: "D", State: Ready, Fingerprint: []byte{1}}); err != nil {
+		t.Fatal(err)
+	}
+	if list, _ = db.members(t.Context()); len(list) != 3 {
+		t.Errorf("%d rows are left", len(list))
+	}
+	_ = sqldb.Error{} // brings the driver
+}

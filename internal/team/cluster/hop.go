@@ -1,0 +1,263 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
+	"strings"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/work"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
+	"github.com/dragoman-mcp/dragoman/internal/transport/eventstream"
+	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
+)
+
+// Headers between replicas. From anybody else they are refused; see Outside.
+const (
+	hopHeader    = "Dragoman-Hop"    // the incarnation that has what the request is about
+	remoteHeader = "Dragoman-Remote" // the address of the client
+)
+
+// hopped is the key of the context of requests that another replica has passed on.
+type hopped struct{}
+
+// receive serves a request that another replica has passed on, or answers with 421 if it's not for us. Nothing has been
+// done for it then.
+func (c *Cluster) receive(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	home := r.Header.Get(hopHeader)
+	switch {
+	case home == "":
+		http.NotFound(w, r)
+		return
+	case !c.mine(home):
+		w.WriteHeader(http.StatusMisdirectedRequest)
+		return
+	}
+	r = r.WithContext(context.WithValue(r.Context(), hopped{}, true))
+	r.RemoteAddr = r.Header.Get(remoteHeader)
+	r.Header.Del(hopHeader)
+	r.Header.Del(remoteHeader)
+	next.ServeHTTP(w, r)
+}
+
+// Outside returns a handler that refuses the headers between replicas, and passes on everything else.
+func Outside(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header[hopHeader] != nil || r.Header[remoteHeader] != nil {
+			http.Error(w, "The headers "+hopHeader+" and "+remoteHeader+" are only for requests between replicas.", http.StatusBadRequest)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// Reaches implements httpdoor.Forwarder. A request is passed on once: what its session needs and what else it names can
+// be in two places, and then nobody could serve it.
+func (c *Cluster) Reaches(r *http.Request, to *transport.Elsewhere) bool {
+	if r.Context().Value(hopped{}) != nil {
+		return false
+	}
+	to.Lost = c.member(r.Context(), to.Home) == nil
+	return !to.Lost
+}
+
+// These are the errors that clients hear when passing on fails.
+var (
+	errNotSent = &jsonrpc.Error{
+		Code:    jsonrpc.CodeInternal,
+		Message: "the replica of Dragoman that has what this request is about cannot be reached; nothing was sent, so try again in some seconds",
+		Data:    []byte(`{"origin":"gateway","cause":"replica_unreachable","outcome":"not_sent","retryable":true}`),
+	}
+	errLost = &jsonrpc.Error{
+		Code:    jsonrpc.CodeInternal,
+		Message: "the replica of Dragoman that ran this request was lost before it had answered; the server may have executed it",
+		Data:    []byte(`{"origin":"gateway","cause":"replica_lost","outcome":"unknown","retryable":false}`),
+	}
+)
+
+// Tries of a request that the home has not taken.
+const (
+	mostTries = 3
+	triesWait = 50 * time.Millisecond
+)
+
+// Forward implements httpdoor.Forwarder: it passes the request on to its home, with the client's credentials, and the
+// answer back as it comes.
+func (c *Cluster) Forward(w http.ResponseWriter, r *http.Request, body []byte, to *transport.Elsewhere) {
+	for try := range mostTries {
+		l := c.linkTo(r.Context(), to.Home)
+		if l == nil {
+			break
+		}
+		resp, sent, err := l.pass(r, body)
+		switch {
+		case r.Context().Err() != nil:
+			return // the client has gone
+		case err != nil && sent:
+			refuse(w, body, errLost)
+			return
+		case err == nil && resp.StatusCode != http.StatusMisdirectedRequest:
+			answer(w, r, body, resp)
+			return
+		case err == nil:
+			_ = resp.Body.Close()
+		}
+		// Nothing has happened. 421 means that what we know is old.
+		if try+1 == mostTries || work.Sleep(r.Context(), triesWait) != nil {
+			break
+		}
+		c.lookAgain(r.Context())
+	}
+	refuse(w, body, errNotSent)
+}
+
+// pass sends a request to the home. sent reports whether the home may have got any of it. The answer's body must be
+// closed.
+func (l *link) pass(r *http.Request, body []byte) (resp *http.Response, sent bool, err error) {
+	ctx, cancel := context.WithCancel(r.Context())
+	stop := context.AfterFunc(l.ctx, cancel)
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { sent = true }})
+	out, err := http.NewRequestWithContext(ctx, r.Method, "https://"+l.to.Address+r.URL.RequestURI(), bytes.NewReader(body))
+	if err != nil {
+		cancel()
+		return nil, false, err
+	}
+	out.Host, out.Header = r.Host, r.Header.Clone()
+	removeHopHeaders(out.Header)
+	out.Header.Set(hopHeader, l.to.Incarnation)
+	out.Header.Set(remoteHeader, r.RemoteAddr)
+	resp, err = l.transport.RoundTrip(out)
+	if err != nil {
+		stop()
+		cancel()
+		return nil, sent, err
+	}
+	resp.Body = &passed{resp.Body, func() { stop(); cancel() }}
+	return resp, true, nil
+}
+
+// passed is the body of an answer; closing it ends the request.
+type passed struct {
+	io.ReadCloser
+	end func()
+}
+
+func (p *passed) Close() error {
+	p.end()
+	return p.ReadCloser.Close()
+}
+
+// removeHopHeaders removes what is about one connection (RFC 9110, section 7.6.1).
+func removeHopHeaders(h http.Header) {
+	for _, line := range h["Connection"] {
+		for name := range strings.SplitSeq(line, ",") {
+			h.Del(textproto.TrimString(name))
+		}
+	}
+	for _, name := range []string{"Connection", "Proxy-Connection", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade"} {
+		h.Del(name)
+	}
+}
+
+// wholeBelow is the size up to which an answer is held back until it's there. A longer one is cut off if its replica is
+// lost.
+const wholeBelow = 1 << 20
+
+// answer passes an answer on.
+func answer(w http.ResponseWriter, r *http.Request, body []byte, resp *http.Response) {
+	defer func() { _ = resp.Body.Close() }()
+	removeHopHeaders(resp.Header)
+	head := func() {
+		for name, values := range resp.Header {
+			w.Header()[name] = values
+		}
+		w.WriteHeader(resp.StatusCode)
+	}
+	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	if kind == "text/event-stream" {
+		head()
+		stream(w, r, body, resp.Body)
+		return
+	}
+	first, err := io.ReadAll(io.LimitReader(resp.Body, wholeBelow))
+	if err != nil {
+		if r.Context().Err() == nil {
+			refuse(w, body, errLost)
+		}
+		return
+	}
+	head()
+	if _, err = w.Write(first); err == nil && len(first) == wholeBelow {
+		_, err = io.Copy(w, resp.Body)
+	}
+	if err != nil {
+		panic(http.ErrAbortHandler) // the client must not take a part for the whole
+	}
+}
+
+// stream passes on events, each when all of it is there. If the replica is lost, the last event is the error.
+func stream(w http.ResponseWriter, r *http.Request, body []byte, from io.Reader) {
+	flush := http.NewResponseController(w)
+	_ = flush.Flush()
+	var held []byte // the beginning of an event
+	chunk := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(chunk)
+		seen := len(held)
+		held = append(held, chunk[:n]...)
+		if end := endOfEvents(held, seen); end > 0 {
+			if _, bad := w.Write(held[:end]); bad != nil {
+				return
+			}
+			held = append(held[:0], held[end:]...)
+			_ = flush.Flush()
+		}
+		switch {
+		case err == nil:
+		case errors.Is(err, io.EOF) || r.Context().Err() != nil:
+			_, _ = w.Write(held)
+			return
+		default:
+			if id := requestOf(body); id != "" {
+				_, _ = w.Write(eventstream.AppendEvent(nil, "", "", jsonrpc.AppendError(nil, id, errLost)))
+			}
+			return
+		}
+	}
+}
+
+// endOfEvents returns where the last whole event in b ends, or 0. None ends in the first seen bytes. Our own events end
+// with two line feeds.
+func endOfEvents(b []byte, seen int) int {
+	from := max(0, seen-1)
+	if i := bytes.LastIndex(b[from:], []byte("\n\n")); i >= 0 {
+		return from + i + 2
+	}
+	return 0
+}
+
+// requestOf returns the id of the request in a body, or "".
+func requestOf(body []byte) jsonrpc.ID {
+	m, err := jsonrpc.Scan(body, jsonrpc.Limits{Bytes: len(body)})
+	if err != nil || m.Kind != jsonrpc.Request {
+		return ""
+	}
+	return m.ID
+}
+
+// refuse answers with an error, which clients of all revisions understand as that of their request.
+func refuse(w http.ResponseWriter, body []byte, e *jsonrpc.Error) {
+	id := requestOf(body)
+	status := http.StatusOK
+	if id == "" {
+		status = http.StatusBadGateway
+	}
+	httpdoor.Refuse(w, status, id, e)
+}

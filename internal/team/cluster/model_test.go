@@ -1,0 +1,235 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// world is a database and a network in the memory of a test, with replicas that it can stop and cut off.
+type world struct {
+	mu   sync.Mutex
+	rows map[string]*Member
+	seen map[string]time.Time
+	away bool // nobody reaches the database
+	all  []*replica
+
+	wrong []string // who was buried although it runs and was never away alone
+}
+
+// replica is one process of a world, and its rows as it sees them.
+type replica struct {
+	w       *world
+	c       *Cluster
+	stop    context.CancelFunc
+	killed  time.Time
+	stopped time.Time // since when it's stopped; zero if it runs
+	cut     time.Time // since when it doesn't reach the database alone
+	lonely  time.Time // since when it reaches no other replica
+	late    time.Time // until when it doesn't notice that the database is back
+	hurt    time.Time // until when it was stopped or cut off
+}
+
+var errAway = errors.New("the database is away")
+
+func (r *replica) reach() error {
+	if r.w.away || !r.cut.IsZero() || !r.stopped.IsZero() || time.Now().Before(r.late) {
+		return errAway
+	}
+	return nil
+}
+
+func (r *replica) join(_ context.Context, m *Member) error {
+	r.w.mu.Lock()
+	defer r.w.mu.Unlock()
+	if err := r.reach(); err != nil {
+		return err
+	}
+	row := *m
+	row.Started = time.Now()
+	r.w.rows[m.Incarnation], r.w.seen[m.Incarnation] = &row, time.Now()
+	return nil
+}
+
+func (r *replica) beat(_ context.Context, incarnation string, s State) (bool, error) {
+	r.w.mu.Lock()
+	defer r.w.mu.Unlock()
+	row := r.w.rows[incarnation]
+	if err := r.reach(); err != nil || row == nil || !row.Lives() {
+		return false, err
+	}
+	row.State, r.w.seen[incarnation] = s, time.Now()
+	return true, nil
+}
+
+func (r *replica) bury(_ context.Context, m *Member) (bool, error) {
+	r.w.mu.Lock()
+	defer r.w.mu.Unlock()
+	row := r.w.rows[m.Incarnation]
+	if err := r.reach(); err != nil || !row.Lives() || r.w.seen[m.Incarnation].String() != m.seen {
+		return false, err
+	}
+	row.State = Dead
+	n, _ := strconv.Atoi(row.Name)
+	if x := r.w.all[n]; x.killed.IsZero() && x.stopped.IsZero() && x.cut.IsZero() && time.Since(x.hurt) > 5*time.Second {
+		r.w.wrong = append(r.w.wrong, fmt.Sprintf("replica %d runs, and %s buried it", n, r.c.o.Name))
+	}
+	return true, nil
+}
+
+func (r *replica) members(context.Context) (list []Member, err error) {
+	r.w.mu.Lock()
+	defer r.w.mu.Unlock()
+	if err := r.reach(); err != nil {
+		return nil, err
+	}
+	for name, row := range r.w.rows {
+		m := *row
+		m.Silence, m.seen = time.Since(r.w.seen[name]), r.w.seen[name].String()
+		list = append(list, m)
+	}
+	slices.SortFunc(list, func(a, b Member) int { return a.Started.Compare(b.Started) })
+	return list, nil
+}
+
+func (r *replica) Close() error { return nil }
+
+// call is what a replica finds out about another one.
+func (r *replica) call(_ context.Context, m *Member) finding {
+	r.w.mu.Lock()
+	defer r.w.mu.Unlock()
+	n, _ := strconv.Atoi(m.Name)
+	switch x := r.w.all[n]; {
+	case !r.lonely.IsZero():
+		return silent
+	case !x.killed.IsZero():
+		return refused
+	case !x.stopped.IsZero():
+		return silent
+	}
+	return answered
+}
+
+func (w *world) start(t *testing.T) {
+	r := &replica{w: w}
+	w.mu.Lock()
+	name := fmt.Sprint(len(w.all))
+	w.all = append(w.all, r)
+	w.mu.Unlock()
+	r.c = newCluster(Options{Name: name, rows: r})
+	r.c.find = r.call
+	if err := r.c.join(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	r.stop = cancel
+	r.c.group.Go(func() { r.c.live(ctx) })
+}
+
+// check looks at all rows. calm is the last time at which the database was away.
+func (w *world) check(t *testing.T, now, calm time.Time) {
+	synctest.Wait()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.wrong) > 0 {
+		t.Error(w.wrong)
+	}
+	ready := 0
+	for i, r := range w.all {
+		row := w.rows[r.c.me.Load().Incarnation]
+		switch away := cmp.Or(r.stopped, r.cut); {
+		case !r.killed.IsZero():
+			// Everybody else may have to become steady first.
+			if limit := 2*staleAfter + 5*lookEvery; row.Lives() && now.Sub(r.killed) > limit && now.Sub(calm) > limit {
+				t.Errorf("replica %d was killed %s ago, and is %s", i, now.Sub(r.killed), row.State)
+			}
+		case row.State == Dead && away.IsZero() && min(now.Sub(r.hurt), now.Sub(calm), now.Sub(r.late)) > 5*time.Second: // it joins again
+			t.Errorf("replica %d runs and is dead", i)
+		case row.State == Dead && !r.stopped.IsZero() && now.Sub(w.seen[row.Incarnation]) < staleAfter:
+			t.Errorf("replica %d is dead after %s", i, now.Sub(w.seen[row.Incarnation]))
+		case row.State == Ready:
+			ready++
+		}
+	}
+	if ready < len(w.all)/2 {
+		t.Errorf("only %d of %d are ready", ready, len(w.all))
+	}
+}
+
+// TestTC32 lets forty replicas live for twenty minutes of simulated time, while at random the database goes away, and
+// replicas are killed, stopped and cut off. Nobody may be buried who could be asked and was never away for as long as
+// it takes, and everybody who is killed must be buried in time. CLUSTER_SEED repeats a run.
+func TestTC32(t *testing.T) {
+	seed, err := strconv.ParseUint(os.Getenv("CLUSTER_SEED"), 10, 64)
+	if err != nil {
+		seed = rand.Uint64()
+	}
+	t.Logf("CLUSTER_SEED=%d", seed)
+	const replicas, length = 40, 20 * time.Minute
+	synctest.Test(t, func(t *testing.T) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		w := &world{rows: map[string]*Member{}, seen: map[string]time.Time{}}
+		for range replicas {
+			w.start(t)
+		}
+		defer func() {
+			for _, r := range w.all {
+				r.stop()
+				r.c.group.Wait()
+			}
+		}()
+		var awayUntil, calm time.Time // calm is the last time at which the database was away
+		calm = time.Now()
+		for end := time.Now().Add(length); time.Now().Before(end); {
+			time.Sleep(time.Second)
+			w.mu.Lock()
+			now := time.Now()
+			switch {
+			case w.away && now.After(awayUntil):
+				w.away = false
+				for _, r := range w.all {
+					r.late = now.Add(time.Duration(random.IntN(8)) * time.Second)
+				}
+			case !w.away && random.IntN(120) == 0:
+				w.away, awayUntil = true, now.Add(time.Duration(random.IntN(90))*time.Second)
+			}
+			if w.away {
+				calm = now
+			}
+			kill := -1
+			for i, r := range w.all {
+				if !r.killed.IsZero() {
+					continue
+				}
+				for _, since := range []*time.Time{&r.stopped, &r.cut, &r.lonely} {
+					if !since.IsZero() && random.IntN(8) == 0 {
+						*since, r.hurt = time.Time{}, now
+					} else if since.IsZero() && random.IntN(2000) == 0 {
+						*since = now
+					}
+				}
+				if random.IntN(20_000) == 0 {
+					kill = i
+				}
+			}
+			w.mu.Unlock()
+			if kill >= 0 {
+				w.all[kill].killed = now // the others ask under the lock, which we don't need: they sleep
+				w.all[kill].stop()
+			}
+			w.check(t, now, calm)
+			if t.Failed() {
+				return
+			}
+		}
+	})
+}

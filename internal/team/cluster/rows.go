@@ -1,0 +1,83 @@
+package cluster
+
+import (
+	"context"
+	"embed"
+	"io/fs"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/team/sqldb"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// rows are the rows of the replicas. Each method is one transaction, and returns when ctx ends.
+type rows interface {
+	// join adds a replica that lives, and forgets those that have ended long ago.
+	join(ctx context.Context, m *Member) error
+	// beat writes that a replica lives, and in which state. alive is false if its row says that it doesn't.
+	beat(ctx context.Context, incarnation string, s State) (alive bool, err error)
+	// bury writes that a replica is dead, if nothing has changed in its row.
+	bury(ctx context.Context, m *Member) (done bool, err error)
+	// members returns all replicas, the oldest first.
+	members(ctx context.Context) ([]Member, error)
+	Close() error
+}
+
+// forgetAfter is how long the row of a replica stays that has ended.
+const forgetAfter = "1 day"
+
+// tables implements rows with PostgreSQL.
+type tables struct{ *sqldb.DB }
+
+// open opens the tables in a PostgreSQL database, in a schema of their own.
+func open(ctx context.Context, url, schema string) (rows, error) {
+	files, _ := fs.Sub(migrations, "migrations") // the name is valid
+	db, err := sqldb.Open(ctx, url, sqldb.Options{Name: "dragoman_cluster", ID: 0x44724363, Schema: schema, Migrations: files})
+	if err != nil {
+		return nil, err
+	}
+	return tables{db}, nil
+}
+
+func (t tables) join(ctx context.Context, m *Member) error {
+	return t.Brief(ctx, func(tx *sqldb.Tx) error {
+		err := tx.Exec("DELETE FROM replicas WHERE state IN ('gone', 'dead') AND seen < clock_timestamp() - INTERVAL '" + forgetAfter + "'")
+		if err == nil {
+			err = tx.Exec("INSERT INTO replicas (incarnation, name, address, fingerprint, protocol, version, state, started, seen) VALUES (?, ?, ?, ?, ?, ?, ?, clock_timestamp(), clock_timestamp())",
+				m.Incarnation, m.Name, m.Address, m.Fingerprint, m.Protocol, m.Version, string(m.State))
+		}
+		return err
+	})
+}
+
+func (t tables) beat(ctx context.Context, incarnation string, s State) (bool, error) {
+	return t.changes(ctx, "UPDATE replicas SET seen = clock_timestamp(), state = ? WHERE incarnation = ? AND state IN ('ready', 'draining') RETURNING 1", string(s), incarnation)
+}
+
+func (t tables) bury(ctx context.Context, m *Member) (bool, error) {
+	return t.changes(ctx, "UPDATE replicas SET state = 'dead' WHERE incarnation = ? AND state IN ('ready', 'draining') AND seen::text = ? RETURNING 1", m.Incarnation, m.seen)
+}
+
+// changes runs a statement that returns a row for each row that it changes, and reports whether there was one.
+func (t tables) changes(ctx context.Context, statement string, args ...any) (done bool, err error) {
+	err = t.Brief(ctx, func(tx *sqldb.Tx) error {
+		done = false
+		return tx.Each(func(func(...any) error) error { done = true; return nil }, statement, args...)
+	})
+	return done, err
+}
+
+func (t tables) members(ctx context.Context) (list []Member, err error) {
+	err = t.Read(ctx, func(tx *sqldb.Tx) error {
+		list, err = sqldb.All(tx, func(scan func(...any) error) (m Member, err error) {
+			var silence float64
+			err = scan(&m.Incarnation, &m.Name, &m.Address, &m.Fingerprint, &m.Protocol, &m.Version, &m.State, &m.Started, &m.seen, &silence)
+			m.Silence = time.Duration(silence * float64(time.Second))
+			return m, err
+		}, "SELECT incarnation, name, address, fingerprint, protocol, version, state, started, seen::text, EXTRACT(EPOCH FROM clock_timestamp() - seen)::float8 FROM replicas ORDER BY started, incarnation")
+		return err
+	})
+	return list, err
+}

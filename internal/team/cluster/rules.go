@@ -1,0 +1,106 @@
+package cluster
+
+import (
+	"cmp"
+	"strings"
+	"time"
+)
+
+// State is what a replica does.
+type State string
+
+// The states. A replica begins with Ready. Nobody comes back from Gone and Dead: a process that is called dead, but
+// lives, goes on under another incarnation.
+const (
+	Ready    State = "ready"
+	Draining State = "draining" // ends its calls, and stops then
+	Gone     State = "gone"     // has stopped by itself
+	Dead     State = "dead"     // another replica has buried it
+)
+
+// Member is a replica, as its row says.
+type Member struct {
+	Incarnation string
+	Name        string // for people and balancers; several may have the same
+	Address     string // where other replicas reach it
+	Fingerprint []byte // of the key with which it shows who it is
+	Protocol    int
+	Version     string
+	State       State
+	Started     time.Time
+	Silence     time.Duration // since it last wrote that it lives, by the clock of the database
+	seen        string        // the time of that, as the database writes it
+}
+
+// Lives reports whether the member may still have what clients ask for.
+func (m *Member) Lives() bool { return m.State == Ready || m.State == Draining }
+
+const (
+	// Protocol is the version of what replicas send to each other. A replica also understands the version before.
+	Protocol = 1
+
+	beatEvery = time.Second     // between two heartbeats
+	lookEvery = 2 * time.Second // between two looks at the members
+	within    = 3 * time.Second // for one statement of those
+
+	// staleAfter is how long a replica must have been silent to be buried. If its address refuses connections,
+	// refusedAfter suffices: the listener for replicas opens first and closes last.
+	staleAfter, refusedAfter = 10 * time.Second, 5 * time.Second
+)
+
+// finding is what a replica finds out when it calls another one.
+type finding int
+
+const (
+	answered finding = iota
+	refused          // nobody listens at the address
+	silent           // the address doesn't answer, or somebody else does
+)
+
+// buries reports whether a replica may write into the row of m that it's dead. It needs three witnesses: the row is
+// stale; our own view of the database has been steady for longer than that, so that it's not we who were away; and the
+// replica doesn't answer us either. A process that was stopped for a moment still accepts connections, so it has the
+// time that it takes to be stale.
+func buries(m *Member, steady time.Duration, f finding) bool {
+	limit := staleAfter
+	if f == refused {
+		limit = refusedAfter
+	}
+	return m.Lives() && f != answered && m.Silence >= limit && steady > limit
+}
+
+// suspect reports whether it's worth calling m, because buries could say yes.
+func suspect(m *Member, steady time.Duration) bool { return buries(m, steady, refused) }
+
+// incarnationLength is the length of each incarnation.
+const incarnationLength = 13
+
+// mark is what stands before an id: the name of a replica and its incarnation.
+func mark(name, incarnation string) string { return name + "-" + incarnation }
+
+// NameOf makes the name of a replica from the name of its machine: up to 32 small letters, digits and hyphens.
+func NameOf(host string) string {
+	host, _, _ = strings.Cut(strings.ToLower(host), ".")
+	name := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '-'
+	}, host)
+	return cmp.Or(strings.Trim(name[:min(len(name), 32)], "-"), "replica")
+}
+
+// homeOf returns the incarnation in a marked id, or "" if there is none. The id may be any text.
+func homeOf(id string) string {
+	at, _, ok := strings.Cut(id, ".")
+	i := len(at) - incarnationLength
+	if !ok || i < 2 || i > 33 || at[i-1] != '-' || strings.Trim(at[:i], "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
+		return ""
+	}
+	for _, c := range at[i:] {
+		if (c < 'A' || c > 'Z') && (c < '2' || c > '7') { // the alphabet of rand.Text
+			return ""
+		}
+	}
+	return at[i:]
+}
