@@ -59,6 +59,8 @@ type Options struct {
 	Refusal func() *Refusal
 	// Store returns where what must last is kept. Store may be nil.
 	Store func() store.State
+	// Replicas returns the processes that serve the same clients. It is nil for a process alone.
+	Replicas func() []Replica
 	// Desk makes API keys, Roster invites people and lets them in, and Safe keeps secrets. If one of them
 	// is nil, the routes about them say that nothing is stored.
 	Desk   *access.Desk
@@ -132,7 +134,7 @@ func New(o Options) *API {
 		door:  door{project: p, access: o.Access, closed: o.Closed},
 		front: front{project: p, access: o.Access, local: o.Local, publicURL: o.PublicURL, consoleOff: o.ConsoleOff, version: o.Version, views: o.Views, closed: o.Closed},
 		statusAPI: statusAPI{
-			project: p, others: o.Others, budget: o.Budget, calls: o.Calls, losses: o.Losses, refusal: o.Refusal, homes: o.Homes, store: o.Store, trail: o.Trail, alias: alias,
+			project: p, others: o.Others, budget: o.Budget, calls: o.Calls, losses: o.Losses, refusal: o.Refusal, homes: o.Homes, store: o.Store, replicas: o.Replicas, trail: o.Trail, alias: alias,
 			started: time.Now(), version: o.Version, config: o.Config, demoClients: o.DemoClients,
 		},
 		catalogAPI: catalogAPI{project: p},

@@ -30,6 +30,7 @@ type statusAPI struct {
 	refusal     func() *Refusal    // may be nil
 	homes       Homes              // may be nil
 	store       func() store.State // may be nil
+	replicas    func() []Replica   // may be nil
 	trail       *audit.Trail       // may be nil
 	alias       *aliases
 	started     time.Time
@@ -61,6 +62,9 @@ func (a *statusAPI) Report() *Report {
 	if a.store != nil {
 		r.Store = storeOf(a.store())
 		r.Audit = auditOf(a.trail)
+	}
+	if a.replicas != nil {
+		r.Replicas = a.replicas()
 	}
 	for _, x := range state.Endpoints {
 		e := Endpoint{Path: x.Path, Server: x.Server, Conversations: map[string]int{}, Requests: x.Requests}

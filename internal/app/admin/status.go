@@ -24,6 +24,7 @@ type Report struct {
 	ProjectProblems []ProjectProblem `json:"projectProblems,omitempty" doc:"the projects that aren't in use as the configuration file or the store has them; left out if all are, and in reports about a project other than default"`
 	RuleWarnings    []string         `json:"ruleWarnings,omitempty" doc:"what isn't right with the project's rules although they are in use, as sentences; left out if nothing is"`
 	Store           *Store           `json:"store,omitempty" doc:"where secrets and whatever else must last is kept; left out in reports about a project other than default"`
+	Replicas        []Replica        `json:"replicas,omitempty" doc:"the replicas that share the store, the oldest first, with those that ended in the last day; left out for a process alone, and in reports about a project other than default"`
 	Audit           *Audit           `json:"audit,omitempty" doc:"what is recorded of requests; left out if nothing is, and in reports about a project other than default"`
 	Conversations   map[string]int   `json:"conversations" doc:"number of sessions with clients, by transport; transports without sessions are left out"`
 	Requests        int              `json:"requests" doc:"number of running requests that belong to no session, such as those of modern HTTP clients"`
@@ -65,6 +66,18 @@ type Store struct {
 	Database string `json:"database,omitempty" doc:"the path of the file, or the name and host of the PostgreSQL database; left out if there is no place for a file"`
 	Problem  string `json:"problem,omitempty" doc:"why changes are kept in memory, or why the database can't be read at the moment; left out if all is well"`
 	Action   string `json:"action,omitempty" doc:"what to do about the problem"`
+}
+
+// Replica is a process of several that serve the same clients; see docs/cluster.md.
+type Replica struct {
+	Name          string    `json:"name" doc:"its name in the configuration, or that of its machine"`
+	Address       string    `json:"address" doc:"where the other replicas reach it"`
+	Version       string    `json:"version" doc:"its version of Dragoman"`
+	State         string    `json:"state" enum:"ready,draining,gone,dead" doc:"ready; draining: it ends its calls and stops then; gone: it has stopped; dead: it wrote nothing and didn't answer, so another replica has given it up"`
+	Self          bool      `json:"self,omitempty" doc:"whether it's the one that made this report"`
+	Started       time.Time `json:"started" doc:"when it started"`
+	SilentSeconds int64     `json:"silentSeconds" doc:"how many seconds ago it last wrote that it lives, when we looked"`
+	Problem       string    `json:"problem,omitempty" doc:"why it can't reach the database now; only of the one that made this report"`
 }
 
 // InFlight describes the memory that running requests and their answers use now. Held and Limit are

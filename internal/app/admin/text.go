@@ -82,6 +82,26 @@ func LimitsLine(all []LimitRefusals) string {
 	return fmt.Sprintf("limits: %s refused since the start, %s", number(int64(n), "call"), strings.Join(of, ", "))
 }
 
+// ReplicasLine says which replicas there are, without those that have ended by themselves.
+func ReplicasLine(all []Replica) string {
+	var parts []string
+	for _, x := range all {
+		part := x.Name + " " + x.State
+		switch {
+		case x.State == "gone":
+			continue
+		case x.Problem != "":
+			part += " (this one; it can't reach the database: " + x.Problem + ")"
+		case x.Self:
+			part += " (this one)"
+		case x.State != "dead" && x.SilentSeconds > 3:
+			part += fmt.Sprintf(" (silent for %d s)", x.SilentSeconds)
+		}
+		parts = append(parts, part)
+	}
+	return "replicas: " + strings.Join(parts, ", ")
+}
+
 // Line returns one line that says why the project isn't in use as it is stored.
 func (x ProjectProblem) Line() string { return "project " + x.Project + ": " + x.Problem }
 

@@ -346,6 +346,18 @@ func serveSettings() map[string]setting {
 			ours:  `sealKeys: none.keys`,
 			fails: `none.keys does not exist`,
 		},
+		"dragoman.cluster.listen": {
+			ours:  `database: "postgres://dragoman@127.0.0.1:1/team", cluster: {listen: "127.0.0.1:x"}`,
+			fails: `cluster.listen: "x" is not a port`,
+		},
+		"dragoman.cluster.advertise": {
+			ours:  `database: "postgres://dragoman@127.0.0.1:1/team", cluster: {listen: "0.0.0.0:7301"}`,
+			fails: "advertise is missing",
+		},
+		"dragoman.cluster.name": {
+			ours:  `database: "postgres://dragoman@127.0.0.1:1/team", cluster: {listen: "127.0.0.1:7301", name: R_1}`,
+			fails: "cluster.name: has to consist of 1 to 32 small letters",
+		},
 		"dragoman.vault.key": {
 			ours: `vault: {key: "env:SETTINGS_VAULT"}`,
 			effect: func(s *stage) {

@@ -163,6 +163,9 @@ func (c *statusCommand) statusText(base string, r *admin.Report, now time.Time) 
 	if r.Store != nil && (r.Store.Place != string(store.Absent) || r.Store.Problem != "") {
 		b.WriteString(c.paragraph(clean(r.Store.Line())))
 	}
+	if len(r.Replicas) > 0 {
+		b.WriteString(c.paragraph(clean(admin.ReplicasLine(r.Replicas))))
+	}
 	if r.Audit != nil && r.Audit.Line() != "" {
 		b.WriteString(c.paragraph(clean(r.Audit.Line())))
 	}

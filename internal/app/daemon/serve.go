@@ -38,6 +38,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/team/access"
 	"github.com/dragoman-mcp/dragoman/internal/team/audit"
 	"github.com/dragoman-mcp/dragoman/internal/team/authserver"
+	"github.com/dragoman-mcp/dragoman/internal/team/cluster"
 	"github.com/dragoman-mcp/dragoman/internal/team/signin/oauth"
 	"github.com/dragoman-mcp/dragoman/internal/team/store"
 	"github.com/dragoman-mcp/dragoman/internal/team/vault"
@@ -109,6 +110,7 @@ type ServeOptions struct {
 	startWait  time.Duration         // for tests; 0 means startReport
 	sealWait   time.Duration         // for tests; 0 means the constant sealWait
 	noCalls    bool                  // for tests; do not record the calls of clients
+	schema     string                // for tests; replaces dragoman as the PostgreSQL schema
 	documents  oauth.Doer            // for tests; fetches the documents of clients
 	recent     *logring.Ring         // keeps the recent log records; Serve sets it
 	store      *store.Store          // Serve sets it and closes it
@@ -116,6 +118,7 @@ type ServeOptions struct {
 	cert       *httpdoor.Certificate // what it shows at the address; nil without TLS; Serve sets it
 	read       map[string][]byte     // the sealed secrets when Config was read; Serve sets it
 	seals      *sealKeys             // nil without dragoman.sealKeys; Serve sets it
+	replicas   *replicas             // nil without dragoman.cluster; Serve sets it
 }
 
 // Console says how to open the console of a running Serve.
@@ -175,6 +178,10 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 		return err
 	}
 	defer e.close()
+	if o.replicas, err = joinReplicas(ctx, &o); err != nil {
+		return err
+	}
+	defer o.replicas.close()
 	d := newDaemon(o, e, isLocal(address))
 	d.log = plain
 	d.calls = telemetry.NewCallLog(d.events, plain, callLevel(o.LogCalls), d.clean)
@@ -213,6 +220,7 @@ func (d *daemon) serve(ctx context.Context, e *entry, address string, reload <-c
 		defer signal.Stop(asked)
 		running.Go(func() { d.dumpWhenAsked(ctx, asked) })
 	}
+	d.opts.replicas.serve(d)
 	forget := func() {}
 	defer func() { forget() }()
 	if d.opts.Stdio {
@@ -231,7 +239,7 @@ func (d *daemon) serve(ctx context.Context, e *entry, address string, reload <-c
 // data folder if that can be written to, and otherwise in memory.
 func openStore(ctx context.Context, o *ServeOptions, via string) (*store.Store, error) {
 	if named := o.Config.Database; named != "" {
-		return store.Open(ctx, store.Options{Database: named, Via: via, Log: o.Log})
+		return store.Open(ctx, store.Options{Database: named, Schema: o.schema, Via: via, Log: o.Log})
 	}
 	return store.Open(ctx, store.Options{Database: o.Database, Via: via, MayForget: true, Log: o.Log})
 }
@@ -403,13 +411,13 @@ func newDaemon(o ServeOptions, e *entry, local bool) *daemon {
 	d.runtime = runtime.New(runtime.Options{
 		Config: o.Config, Log: o.Log, Events: d.events, Calls: kept, Recent: o.recent, Guard: d.guard, Principal: e.gate.Principal, Reach: e.gate.Reach, Caller: e.gate.Caller, Budget: d.budget, Drain: o.Drain, Version: o.Version,
 		Exposed: !local, TaskKey: taskKey(o.KeyFolders, o.Log), ListFolder: listFolder(o.KeyFolders, o.Log), Own: d.own, Gate: o.Gate, Traces: d.traces.Tracer(),
-		Seals: o.seals.shared(), Places: o.seals.places(), Credentials: d.signIns.credentials, SignIn: d.signIns.of, Prompts: promptsIn(o.store), Keyed: !e.gate.Open(), Pins: newPinKeeper(o.store, pinFile(&o), o.Log),
+		Seals: o.shared(), Places: o.places(), Forward: o.replicas.forwarder(), Credentials: d.signIns.credentials, SignIn: d.signIns.of, Prompts: promptsIn(o.store), Keyed: !e.gate.Open(), Pins: newPinKeeper(o.store, pinFile(&o), o.Log),
 	})
 	d.masks.Store(d.runtime)
 	d.project = d.runtime.Default()
 	d.homes = newHomes(d.runtime, o.safe, e.desk, d.log)
 	d.stopCalls = d.events.Tap(event.Of(event.Loss), d.lost)
-	d.admin = admin.New(admin.Options{Project: d.project, Others: d.runtime, Log: o.Log, Recent: o.recent, Calls: d.recorded, Budget: d.budget, Losses: d.metrics.Losses, Version: o.Version, Config: fullPath(o.ConfigPath), Local: local, Closed: o.Config.Access.LoopbackKeys, Views: d.views, PublicURL: o.Config.PublicURL, ConsoleOff: consoleOff(&o, local), DemoClients: o.DemoClients, Env: o.Env, Refusal: d.refusal.Load, Homes: d.homes, Store: stateOf(o.store), Desk: e.desk, Roster: e.roster, Ledger: e.ledger, Safe: o.safe, Trail: d.trail, Secrets: secretsOf(context.Background(), o.safe), Reload: d.reloader()})
+	d.admin = admin.New(admin.Options{Project: d.project, Others: d.runtime, Log: o.Log, Recent: o.recent, Calls: d.recorded, Budget: d.budget, Losses: d.metrics.Losses, Version: o.Version, Config: fullPath(o.ConfigPath), Local: local, Closed: o.Config.Access.LoopbackKeys, Views: d.views, PublicURL: o.Config.PublicURL, ConsoleOff: consoleOff(&o, local), DemoClients: o.DemoClients, Env: o.Env, Refusal: d.refusal.Load, Homes: d.homes, Store: stateOf(o.store), Replicas: o.replicas.list(), Desk: e.desk, Roster: e.roster, Ledger: e.ledger, Safe: o.safe, Trail: d.trail, Secrets: secretsOf(context.Background(), o.safe), Reload: d.reloader()})
 	d.signIn = newAuthServer(&o, e, d.admin.Access())
 	d.connect = d.signIns.page(&o, e.gate.Open(), d.admin.Access(), d.denied)
 	d.console = console.New(console.Options{
@@ -570,6 +578,7 @@ func needsRestart(a, b *config.Snapshot) (names []string) {
 		{"database", a.Database == b.Database},
 		{"vault.key", a.VaultKey == b.VaultKey},
 		{"sealKeys", a.SealKeys == b.SealKeys},
+		{"cluster", a.Cluster == b.Cluster},
 		{"egress.allow", slices.Equal(a.Egress.Allow, b.Egress.Allow)},
 		{"access", reflect.DeepEqual(a.Access, b.Access)},
 		{"allowedHosts", slices.Equal(a.Hosts, b.Hosts)},
@@ -763,6 +772,7 @@ func (d *daemon) reloader() func(context.Context) (string, error) {
 
 // drain ends requests that would never end by themselves.
 func (d *daemon) drain() {
+	d.opts.replicas.drain()
 	d.runtime.Drain()
 	d.admin.Drain()
 	d.console.Drain()
@@ -782,7 +792,19 @@ func (d *daemon) handler() http.Handler {
 	d.connect.routes(mux)
 	mux.Handle("/api/", others) // the API refuses the methods that a path doesn't have by itself
 	mux.Handle("/", d.guard.Usual(others))
-	return httpdoor.Trust(d.opts.Config.Access.TrustedProxies, d.guard.Wrap(underPrefix(d.opts.Config.PublicPath(), mux)))
+	all := httpdoor.Trust(d.opts.Config.Access.TrustedProxies, d.guard.Wrap(underPrefix(d.opts.Config.PublicPath(), mux)))
+	if d.opts.replicas != nil {
+		return cluster.Outside(all)
+	}
+	return all
+}
+
+// hops routes the requests that other replicas pass on: those are about endpoints, and the client hasn't been asked
+// here who it is.
+func (d *daemon) hops() http.Handler {
+	mux := http.NewServeMux()
+	d.runtime.Routes(mux)
+	return d.guard.Wrap(underPrefix(d.opts.Config.PublicPath(), mux))
 }
 
 // forViewers returns a handler that passes on the requests of those who may see how all projects are. Where

@@ -23,7 +23,7 @@ var serverSettings = map[string]string{
 // one by one.
 var snapshotSettings = map[string]string{
 	"Listen": "listen", "Identity": "server", "Revisions": "revisions", "InheritEnv": "inheritEnv", "EnvFile": "envFile",
-	"Database": "database", "VaultKey": "vault.key", "SealKeys": "sealKeys",
+	"Database": "database", "VaultKey": "vault.key", "SealKeys": "sealKeys", "Cluster": "cluster",
 	"Separator": "names.separator", "Limits": "limits", "PublicURL": "publicURL", "TLS": "tls", "Hosts": "allowedHosts",
 	"Origins": "allowedOrigins", "Log": "log", "Traces": "telemetry.traces", "Console": "console", "Record": "record", "Audit": "audit", "Dialects": "dialects",
 	"AllowUnauthenticatedNetworkAccess": "allowUnauthenticatedNetworkAccess",

@@ -181,6 +181,7 @@ func (c *compiler) readOurs(o *object, s *Snapshot) {
 	s.Database = c.readDatabase(o)
 	s.VaultKey = c.readVault(o.object("vault"))
 	s.SealKeys = c.readSealKeys(o)
+	s.Cluster = c.readCluster(o.object("cluster"), s.Database)
 	c.readEgress(o.object("egress"), s)
 	if n := o.text("publicURL", &s.PublicURL); n != nil {
 		if bad, hint := badPublicURL(s.PublicURL); bad != "" {

@@ -40,6 +40,14 @@ func (s *Snapshot) AppendYAML(dst []byte) []byte {
 	if s.Database != "" {
 		p.text(1, "database", s.databaseForPeople())
 	}
+	if s.Cluster != (Cluster{}) {
+		p.line(1, "cluster:")
+		p.text(2, "listen", s.Cluster.Listen)
+		p.text(2, "advertise", s.Cluster.Advertise)
+		if s.Cluster.Name != "" {
+			p.text(2, "name", s.Cluster.Name)
+		}
+	}
 	if s.SealKeys != "" {
 		p.text(1, "sealKeys", s.SealKeys)
 	}

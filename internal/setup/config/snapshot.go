@@ -45,6 +45,8 @@ type Snapshot struct {
 	PublicURL string
 	// SealKeys is the path of the file with the keys that replicas share; "" for none.
 	SealKeys string
+	// Cluster makes the process one of several replicas. The zero value means that it's alone.
+	Cluster Cluster
 	// TLS is what serve shows at an address that other machines can reach. At a loopback address it isn't used.
 	TLS     TLS
 	Hosts   []string // Host headers to accept in addition to the loopback names
@@ -84,6 +86,13 @@ type Snapshot struct {
 	secrets      Secrets // looked up the secrets; for Where
 	readsSecrets bool
 	content      [sha256.Size]byte // the hash of the file, for Watch; zero if no file was loaded
+}
+
+// Cluster says how a replica and the others reach each other. If Listen is "", the process is alone.
+type Cluster struct {
+	Listen    string // where it listens for other replicas
+	Advertise string // the address where they reach it; a port of 0 means that of Listen
+	Name      string // what people and balancers call it; "" means a name after the machine
 }
 
 // TLS names two PEM files: one with a certificate, followed by those of its issuers, and one with its key. Both

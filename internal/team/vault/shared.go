@@ -43,3 +43,12 @@ func ReadSealing(path string) ([]SealingKey, error) {
 	}
 	return keys, nil
 }
+
+// Sealing returns the key that a secret of 32 bytes is.
+func Sealing(secret []byte) (SealingKey, error) {
+	k, err := newKey(secret)
+	if err != nil {
+		return SealingKey{}, err
+	}
+	return SealingKey{[idSize]byte(k.id()), secret}, nil
+}

@@ -1,0 +1,126 @@
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"os"
+
+	"github.com/dragoman-mcp/dragoman/internal/app/admin"
+	"github.com/dragoman-mcp/dragoman/internal/relay/bridge"
+	"github.com/dragoman-mcp/dragoman/internal/team/cluster"
+	"github.com/dragoman-mcp/dragoman/internal/team/vault"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
+	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
+)
+
+// replicas is this process among those of dragoman.cluster, and the key that they share unless dragoman.sealKeys names
+// others. A nil *replicas is that of a process alone.
+type replicas struct {
+	*cluster.Cluster
+	roots bridge.Roots
+}
+
+// sealName is the value of the house from which the replicas of a store derive their keys.
+const sealName = "cluster.seal"
+
+// joinReplicas makes the process a replica, if the configuration says so. What has sealed the shared key is the vault's
+// key, so whoever has another one has been refused before.
+func joinReplicas(ctx context.Context, o *ServeOptions) (*replicas, error) {
+	c := o.Config.Cluster
+	if c.Listen == "" {
+		return nil, nil
+	}
+	r := &replicas{}
+	secret, ok, err := o.safe.OfHouse(ctx, sealName)
+	if err == nil && !ok {
+		var fresh [32]byte
+		_, _ = rand.Read(fresh[:]) // never fails since Go 1.24
+		if err = o.safe.Begin(ctx, "dragoman", sealName, fresh[:]); err == nil {
+			secret, _, err = o.safe.OfHouse(ctx, sealName)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	key, err := vault.Sealing([]byte(secret.Reveal()))
+	if err != nil {
+		return nil, err
+	}
+	r.roots.Set([]bridge.Root{{ID: key.ID, Secret: key.Secret}})
+	host, _ := os.Hostname()
+	schema := ""
+	if o.schema != "" {
+		schema = o.schema + "_cluster"
+	}
+	r.Cluster, err = cluster.Join(ctx, cluster.Options{
+		Database: o.Config.Database, Schema: schema, Name: cmp.Or(c.Name, cluster.NameOf(host)), Listen: c.Listen, Advertise: c.Advertise, Version: o.Version, Log: o.Log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+func (r *replicas) close() {
+	if r != nil {
+		r.Close()
+	}
+}
+
+func (r *replicas) drain() {
+	if r != nil {
+		r.Drain()
+	}
+}
+
+// serve answers the other replicas.
+func (r *replicas) serve(d *daemon) {
+	if r != nil {
+		r.Serve(d.runtime.Endpoints().Context(), d.hops())
+	}
+}
+
+func (r *replicas) forwarder() httpdoor.Forwarder {
+	if r == nil {
+		return nil
+	}
+	return r.Cluster
+}
+
+// list returns what the admin API says of the replicas.
+func (r *replicas) list() func() []admin.Replica {
+	if r == nil {
+		return nil
+	}
+	return func() (out []admin.Replica) {
+		self := r.Self()
+		for _, m := range r.Members() {
+			x := admin.Replica{Name: m.Name, Address: m.Address, Version: m.Version, State: string(m.State), Started: m.Started.UTC(), SilentSeconds: int64(m.Silence.Seconds())}
+			if x.Self = m.Incarnation == self.Incarnation; x.Self {
+				x.State = string(self.State)
+				if err := r.Problem(); err != nil {
+					x.Problem = err.Error()
+				}
+			}
+			out = append(out, x)
+		}
+		return out
+	}
+}
+
+// shared returns the keys that this process has in common with others, or nil if there are none.
+func (o *ServeOptions) shared() *bridge.Roots {
+	if o.seals == nil && o.replicas != nil {
+		return &o.replicas.roots
+	}
+	return o.seals.shared()
+}
+
+// places returns how this process marks what only it has, or nil if it's alone.
+func (o *ServeOptions) places() transport.Places {
+	if o.replicas != nil {
+		return o.replicas.Cluster
+	}
+	return o.seals.places()
+}
