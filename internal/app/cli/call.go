@@ -426,13 +426,16 @@ const needsInput = "the server asks for input; run the command on a terminal, or
 // code for a client that does not support elicitation. They mention elicitation only in the text.
 func wantsInput(text []byte) bool { return bytes.Contains(bytes.ToLower(text), []byte("elicit")) }
 
-// needHint returns a hint if an error means that the client lacks a capability, or that the user
-// must visit a page. Otherwise, it returns "". The error -32021 lists the missing capabilities in
+// needHint returns a hint if an error means that the client lacks a capability, that the user
+// must visit a page, or that one of Dragoman's limits was reached. Otherwise, it returns "". The error -32021 lists the missing capabilities in
 // data.requiredCapabilities (2026-07-28 §Base, "Error Codes"). needHint reads this member in every
 // error, because Dragoman may have changed the code for another revision.
 func needHint(e *jsonrpc.Error) string {
 	whole := jsonrpc.Whole(e.Data)
 	required := jsonrpc.Find(e.Data, whole, "requiredCapabilities")
+	if after, ok := mcp.OverLimit(e.Data); ok {
+		return "try again in " + max(after.Round(100*time.Millisecond), 100*time.Millisecond).String() + ", or ask whoever runs Dragoman for more"
+	}
 	needs := func(key string) bool { return !jsonrpc.Find(e.Data, required, key).IsZero() }
 	switch {
 	case e.Code == mcp.CodeURLElicitationRequired:

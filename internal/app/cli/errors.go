@@ -209,6 +209,9 @@ func errorText(err error) string {
 		return err.Error()
 	}
 	said := "the server answered " + excerpt.Quote(w.Message, maxQuoted) + " (" + strconv.FormatInt(w.Code, 10) + ")"
+	if _, ok := mcp.OverLimit(w.Data); ok {
+		said = "a limit of the Dragoman that serves it has refused the request: " + excerpt.Quote(w.Message, maxQuoted)
+	}
 	before, after, found := strings.Cut(err.Error(), w.Error())
 	if !found {
 		return said

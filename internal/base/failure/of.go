@@ -46,7 +46,7 @@ func Of(err error, facts Facts) *Failure {
 // It does not contain words that may belong to several classes.
 var words = map[string]Class{
 	"cancelled": Cancelled, "timeout": Silent, "exited": Exited, "rate_limited": Overloaded, "unavailable": Overloaded,
-	"overloaded": Overloaded, "server_error": ServerError, "refused": Rejected, "not_ready": NotReady,
+	"overloaded": Overloaded, "limit": Overloaded, "server_error": ServerError, "refused": Rejected, "not_ready": NotReady,
 	"no_common_version": WrongVersion, "pinned": WrongVersion, "bad_answer": ProtocolError, "echo": ProtocolError, "bad_response": ProtocolError,
 	"dialect": OtherProtocol, "stalled": Stalled, "too_large": TooLarge, "cut_off": CutOff, "session_lost": SessionLost,
 	"stopped": Stopped, "restarted": Stopped, "removed": Removed, "shutdown": Removed, "key_ended": KeyEnded, "not_admitted": NotAdmitted, "auth": Unauthorized, "auth_required": Unauthorized,

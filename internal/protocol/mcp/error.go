@@ -205,6 +205,18 @@ func Wire(err error) *jsonrpc.Error {
 	return out
 }
 
+// OverLimit reports whether the data of an error response says that one of Dragoman's limits has refused the request,
+// and when to send it again. Servers can write that, too, so it's nothing to rely on.
+func OverLimit(data []byte) (after time.Duration, ok bool) {
+	var at [3]jsonrpc.Span
+	jsonrpc.FindAll(data, jsonrpc.Whole(data), []string{"origin", "cause", "retryAfterMs"}, at[:])
+	origin, _ := jsonrpc.Text(data, at[0])
+	cause, _ := jsonrpc.Text(data, at[1])
+	ms, _ := jsonrpc.Int(data, at[2])
+	const most = int64(24 * time.Hour / time.Millisecond)
+	return time.Duration(min(max(ms, 0), most)) * time.Millisecond, origin == string(FromGateway) && cause == "limit"
+}
+
 // ErrCancelled is the cause of a call's context if the client cancelled the call.
 var ErrCancelled = errors.New("cancelled by the client")
 

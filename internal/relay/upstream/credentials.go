@@ -75,7 +75,7 @@ func (u *Upstream) Renewed(scope string) {
 		if l := st.pools.links[scope]; l != nil {
 			l.notBefore, l.lastErr = time.Time{}, nil
 		}
-		st.lists.tools.forget(scope)
+		st.lists.forgetTools(scope)
 		if scope == "" && st.health.status.State == Broken {
 			u.healer.healLater(st, 0)
 		}

@@ -31,6 +31,7 @@ type lister struct {
 // listState is the state of the lister.
 type listState struct {
 	tools   byAudience[*toolSpecs] // the cached tools
+	forgets int                    // how often some of tools were forgotten
 	leftOut leftOut                // items that clients do not see
 }
 
@@ -78,6 +79,7 @@ func (l *lister) readPages(ctx context.Context, f *mcp.ClientInfo, via *session,
 	}
 	left := map[string]string{}
 	began := time.Now()
+	forgets := get(l.core, func(st *state) int { return st.lists.forgets })
 	defer func() {
 		if err != nil {
 			return
@@ -85,6 +87,9 @@ func (l *lister) readPages(ctx context.Context, f *mcp.ClientInfo, via *session,
 		l.leaveOut(method, left, f != nil && (canBeAsked(f) || l.scopeOf(f) != ""))
 		if method == mcp.MethodListTools {
 			l.seeTools(f, began, items, complete)
+			if complete && via == nil {
+				l.keepTools(f, forgets, items)
+			}
 		}
 	}()
 	seen := map[string]bool{}
@@ -134,6 +139,14 @@ func (l *lister) listRefused(method string, r *mcp.Reply) *mcp.Error {
 	e := &mcp.Error{Origin: mcp.FromUpstream, Upstream: l.spec.Name, Cause: "refused", Outcome: mcp.Failed, Op: "list " + l.spec.Name}
 	f := l.facts()
 	f.Answer, _ = jsonrpc.Text(r.Msg.Raw, jsonrpc.Find(r.Msg.Raw, r.Msg.Error, "message"))
+	if after, ok := mcp.OverLimit(jsonrpc.Find(r.Msg.Raw, r.Msg.Error, "data").Of(r.Msg.Raw)); ok {
+		// The server is behind another Dragoman, whose answer says which limit it was.
+		e.Cause, e.Outcome, e.Retryable, e.RetryAfter = "limit", mcp.NotSent, true, after
+		f.Cause, f.Call = e.Cause, true
+		f.Sentence = fmt.Sprintf("a limit of the Dragoman that serves %q has refused %s: %q", l.spec.Name, method, f.Answer)
+		l.explain(e, failure.Of(e, f))
+		return e
+	}
 	f.Cause, f.Call, f.Sent = e.Cause, true, method
 	f.Got = fmt.Sprintf("error %d: %q", r.Code(), f.Answer)
 	l.explain(e, failure.Of(nil, f))
@@ -227,8 +240,29 @@ type toolSpecs struct {
 // forgetTools removes the stored information about the tools for the clients of a scope. For the scope "",
 // it does so for all clients.
 func (l *lister) forgetTools(scope string) {
+	l.update(func(st *state) { st.lists.forgetTools(scope) })
+}
+
+func (l *listState) forgetTools(scope string) {
+	l.forgets++
+	l.tools.forget(scope)
+}
+
+// keepTools caches a list of tools that the client f, which may be nil, has just got, so that a call need not read it
+// again: its server may be limited, by us or by itself. forgets is what it was before the list was read: if tools were
+// forgotten since, the list may be old. Nobody needs it for a server on a pipe, as long as no call may become a task.
+func (l *lister) keepTools(f *mcp.ClientInfo, forgets int, items [][]byte) {
+	if l.spec.piped() {
+		return
+	}
+	scope := l.scopeOf(f)
+	t := &toolSpecs{done: make(chan struct{})}
+	t.read(items)
+	close(t.done)
 	l.update(func(st *state) {
-		st.lists.tools.forget(scope)
+		if key := l.audienceKey(st, f, scope); st.lists.forgets == forgets && st.lists.tools.get(key) == nil && !st.ops.closed {
+			st.lists.tools.put(key, t)
+		}
 	})
 }
 
@@ -346,6 +380,11 @@ func (l *lister) loadTools(ctx context.Context, f *mcp.ClientInfo, via *session,
 		})
 		return
 	}
+	t.read(items)
+}
+
+// read sets what a list says.
+func (t *toolSpecs) read(items [][]byte) {
 	t.params = make(map[string][]mirror.Param, len(items))
 	t.tasks = make(map[string]mcp.TaskSupport)
 	for _, raw := range items {

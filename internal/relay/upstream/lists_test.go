@@ -1,12 +1,16 @@
 package upstream
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/failure"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
@@ -102,5 +106,72 @@ func TestNoList(t *testing.T) {
 				t.Errorf("got %d items, %v, %v", len(items), complete, err)
 			}
 		})
+	}
+}
+
+// TestListServesCalls checks that a call after a list doesn't read the list again to know which headers it needs, and that
+// it does after the tools have changed.
+func TestListServesCalls(t *testing.T) {
+	var lists atomic.Int32
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		m, err := jsonrpc.Scan(body, jsonrpc.Limits{})
+		if err != nil || m.Kind != jsonrpc.Request {
+			w.WriteHeader(http.StatusAccepted)
+			return
+		}
+		result := `{"resultType":"complete","content":[]}`
+		switch m.Method {
+		case mcp.MethodDiscover:
+			result = `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"private"}`
+		case mcp.MethodListTools:
+			lists.Add(1)
+			result = `{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[{"name":"t","inputSchema":{"type":"object","properties":{"a":{"type":"string","x-mcp-header":"A"}}}}]}`
+		case mcp.MethodCallTool:
+			if r.Header.Get("Mcp-Param-A") != "b" {
+				t.Errorf("the call has no header: %v", r.Header)
+			}
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(jsonrpc.AppendResult(nil, m.ID, []byte(result)))
+	}))
+	defer web.Close()
+	u := New(Spec{Name: "web", URL: web.URL + "/mcp", Kind: "http"}, Options{})
+	defer u.Close(t.Context())
+	if _, _, err := u.List(t.Context(), modernClient, mcp.MethodListTools); err != nil {
+		t.Fatal(err)
+	}
+	for want := int32(1); want <= 2; want++ {
+		for range 2 {
+			if _, err := call(t, u, modernClient, mcp.MethodCallTool, `{"name":"t","arguments":{"a":"b"}}`); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := lists.Load(); n != want {
+			t.Errorf("%d lists, want %d", n, want)
+		}
+		u.lister.forgetTools("")
+	}
+}
+
+// TestListOverALimit checks that a list which the limit of another Dragoman refuses is no fault of the server: the failure
+// says so, and when to try again.
+func TestListOverALimit(t *testing.T) {
+	h := &program{legacy: true, on: func(_ *process, m *jsonrpc.Message) []byte {
+		if m.Method == mcp.MethodListTools {
+			e := mcp.Wire(&mcp.Error{Origin: mcp.FromGateway, Cause: "limit", Outcome: mcp.NotSent, Retryable: true, RetryAfter: 5 * time.Second, Message: "the project \"x\" gets at most 2 calls"})
+			return jsonrpc.NewFailure(m.ID, e).Raw
+		}
+		return nil
+	}}
+	u := h.open(Spec{})
+	defer u.Close(t.Context())
+	_, _, err := u.List(t.Context(), nil, mcp.MethodListTools)
+	var e *mcp.Error
+	if !errors.As(err, &e) || e.Cause != "limit" || e.Outcome != mcp.NotSent || e.RetryAfter != 5*time.Second || e.Failure == nil {
+		t.Fatalf("%+v", err)
+	}
+	if f := e.Failure; f.Class != failure.Overloaded || !strings.Contains(f.Sentence, "a limit of the Dragoman") || !strings.Contains(f.Sentence, "gets at most 2 calls") || f.Action != "try again in 5s" || len(f.Evidence) > 0 {
+		t.Errorf("%+v", f)
 	}
 }
