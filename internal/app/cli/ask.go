@@ -390,7 +390,10 @@ func (t *terminal) confirm(fields []tool.Argument, values map[string][]byte) str
 			t.say("  " + clean(f.Name) + " = " + shown(v))
 		}
 	}
-	return t.consent("[Y]es, [e]dit, [d]ecline, [c]ancel:", len(fields) > 0, true)
+	if len(fields) == 0 { // nothing was typed yet, so Enter may have been meant for something else
+		return t.consent("[y]es, [d]ecline, [c]ancel:", false, false)
+	}
+	return t.consent("[Y]es, [e]dit, [d]ecline, [c]ancel:", true, true)
 }
 
 // consent asks until the user chooses an action: "accept", "decline", "cancel" or, if edit is true,
