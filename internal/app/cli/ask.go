@@ -442,13 +442,7 @@ func plainly(v []byte) string {
 // field asks for one field until the value is valid, and stores the value in values. If the user
 // cancels or declines the form, it returns "cancel" or "decline", otherwise "".
 func (t *terminal) field(f tool.Argument, values map[string][]byte) (action string) {
-	choices := f.Schema.Choices()
-	several := false
-	if len(choices) == 0 && f.Schema.Types()&schema.Array != 0 {
-		// In a multi-select field, the schema of the array items has the choices (2025-11-25
-		// §Elicitation, "Multi-Select").
-		choices, several = f.Schema.Items().Choices(), true
-	}
+	choices, several := choicesOf(f.Schema)
 	t.introduce(f, choices, several)
 	before, ok := values[f.Name]
 	if !ok {
@@ -516,12 +510,27 @@ func (t *terminal) introduce(f tool.Argument, choices []schema.Choice, several b
 		t.quote(excerpt.Cut(f.About, 1<<10))
 	}
 	for i, c := range choices {
-		title := shown(c.Value)
-		if c.Title != "" && c.Title != title {
-			title = clean(c.Title) + " (" + title + ")"
-		}
-		t.say("  " + strconv.Itoa(i+1) + ") " + title)
+		t.say("  " + strconv.Itoa(i+1) + ") " + titled(c))
 	}
+}
+
+// titled returns the value of a choice, behind its title if it has one.
+func titled(c schema.Choice) string {
+	if value := shown(c.Value); c.Title == "" || c.Title == value {
+		return value
+	}
+	return clean(c.Title) + " (" + shown(c.Value) + ")"
+}
+
+// choicesOf returns the values that a field allows, and whether it takes several of them. It returns nil if the field
+// also allows others.
+func choicesOf(s schema.View) (choices []schema.Choice, several bool) {
+	if choices = s.Choices(); len(choices) == 0 && s.Types()&schema.Array != 0 {
+		// In a multi-select field, the schema of the array items has the choices (2025-11-25
+		// §Elicitation, "Multi-Select").
+		return s.Items().Choices(), true
+	}
+	return choices, false
 }
 
 // fieldValue converts the text that the user typed to JSON. If the text is not valid, wants

@@ -267,19 +267,36 @@ func (c *questionsCommand) show(cmd *cobra.Command, args []string) error {
 		if q.URL != "" {
 			fmt.Fprintf(&b, "\n  %s\n", clean(q.URL))
 		}
-		for i, f := range fieldsOf(q) {
-			if i == 0 {
-				b.WriteByte('\n')
-			}
-			kind := f.Type
-			if !f.Required {
-				kind += ", optional"
-			}
-			fmt.Fprintf(&b, "  %s (%s)\n", clean(f.Name), clean(kind))
-		}
+		b.WriteString(describeFields(q))
 		_, err := io.WriteString(c.stdout, b.String())
 		return err
 	})
+}
+
+// describeFields returns the fields of a question's form, each with the values that it allows.
+func describeFields(q *admin.QuestionDetails) string {
+	var b strings.Builder
+	for i, f := range fieldsOf(q) {
+		if i == 0 {
+			b.WriteByte('\n')
+		}
+		kind := f.Type
+		choices, several := choicesOf(f.Schema)
+		switch {
+		case several && len(choices) > 0:
+			kind = "some of these"
+		case len(choices) > 0:
+			kind = "one of these"
+		}
+		if !f.Required {
+			kind += ", optional"
+		}
+		fmt.Fprintf(&b, "  %s (%s)\n", clean(f.Name), clean(kind))
+		for _, c := range choices {
+			fmt.Fprintf(&b, "    %s\n", titled(c))
+		}
+	}
+	return b.String()
 }
 
 func fieldsOf(q *admin.QuestionDetails) []tool.Argument {

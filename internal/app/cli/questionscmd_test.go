@@ -118,3 +118,18 @@ func TestQuestionsCommand(t *testing.T) {
 	t.Chdir(here)
 	golden(t, "questions.txt", strings.ReplaceAll(text, at, "SERVE"))
 }
+
+// TestFieldsOfAQuestion checks that people see which values a field allows, with their titles however the server has
+// written them.
+func TestFieldsOfAQuestion(t *testing.T) {
+	q := &admin.QuestionDetails{Schema: []byte(`{"type":"object","properties":{
+ "name":{"type":"string"},
+ "size":{"type":"string","oneOf":[{"const":"s","title":"Small"},{"const":"l"}]},
+ "old":{"type":"string","enum":["a","b"],"enumNames":["Ant\\u202e"]},
+ "tags":{"type":"array","items":{"anyOf":[{"const":"x","title":"Ex"}]}}
+},"required":["name"]}`)}
+	want := "\n  name (string)\n  size (one of these, optional)\n    Small (s)\n    l\n  old (one of these, optional)\n    Ant\\u202e (a)\n    b\n  tags (some of these, optional)\n    Ex (x)\n"
+	if got := describeFields(q); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
