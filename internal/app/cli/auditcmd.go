@@ -6,8 +6,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -153,7 +155,7 @@ func sinceOf(text string, now time.Time) (time.Time, bool) {
 }
 
 func auditTable(entries []admin.AuditEntry) screen.Table {
-	t := screen.Table{Columns: []screen.Column{{Title: "TIME", Whole: true}, {Title: "WHO", Most: 20}, {Title: "THROUGH", Most: 20}, {Title: "PROJECT", Most: 16}, {Title: "WHAT", Most: 30}, {Title: "OF", Most: 48}, {Title: "OUTCOME", Most: 40}}}
+	t := screen.Table{Columns: []screen.Column{{Title: "TIME", Whole: true}, {Title: "WHO", Most: 20}, {Title: "THROUGH", Most: 20}, {Title: "PROJECT", Most: 16}, {Title: "WHAT", Most: 30}, {Title: "OF", Most: 48}, {Title: "DETAILS", Most: 60}}}
 	for _, x := range entries {
 		outcome := x.Outcome
 		if x.Cause != "" {
@@ -161,7 +163,7 @@ func auditTable(entries []admin.AuditEntry) screen.Table {
 		}
 		switch {
 		case x.Kind == "act":
-			outcome = compact(x.Was) + arrow(x.Was, x.Became) + compact(x.Became)
+			outcome = changed(x.Was, x.Became)
 		case x.Kind == "denied":
 			outcome = strings.TrimSpace("denied " + x.From)
 		case x.Kind == "missed":
@@ -172,20 +174,52 @@ func auditTable(entries []admin.AuditEntry) screen.Table {
 	return t
 }
 
-// compact returns JSON on one line.
-func compact(raw []byte) string {
-	var b bytes.Buffer
-	if json.Compact(&b, raw) != nil {
-		return ""
+// changed says what an act has changed: each setting with its value before and after.
+func changed(was, became json.RawMessage) string {
+	var before, after map[string]json.RawMessage
+	_ = json.Unmarshal(was, &before) // what isn't an object has nothing to say
+	_ = json.Unmarshal(became, &after)
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(both(before, after))) {
+		a, b := before[name], after[name]
+		switch {
+		case a == nil:
+			all = append(all, name+": "+valueText(b))
+		case b == nil:
+			all = append(all, name+": "+valueText(a)+" -> nothing")
+		case !bytes.Equal(a, b):
+			all = append(all, name+": "+valueText(a)+" -> "+valueText(b))
+		}
 	}
-	return b.String()
+	return strings.Join(all, "; ")
 }
 
-func arrow(was, became []byte) string {
-	if len(was) == 0 || len(became) == 0 {
-		return ""
+func both(a, b map[string]json.RawMessage) map[string]json.RawMessage {
+	all := maps.Clone(b)
+	if all == nil {
+		return a
 	}
-	return " -> "
+	maps.Copy(all, a)
+	return all
+}
+
+// valueText returns a value as people write it: a text without quotes, and a list with commas.
+func valueText(raw json.RawMessage) string {
+	var list []json.RawMessage
+	var text string
+	switch {
+	case json.Unmarshal(raw, &text) == nil:
+		return text
+	case json.Unmarshal(raw, &list) == nil:
+		parts := make([]string, len(list))
+		for i, x := range list {
+			parts[i] = valueText(x)
+		}
+		return strings.Join(parts, ", ")
+	}
+	var b bytes.Buffer
+	_ = json.Compact(&b, raw) // it was valid
+	return b.String()
 }
 
 func (c *auditCommand) verify(cmd *cobra.Command, _ []string) error {

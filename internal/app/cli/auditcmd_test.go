@@ -75,3 +75,22 @@ func TestAuditCommands(t *testing.T) {
 		t.Errorf("%d %s", code, out)
 	}
 }
+
+// TestAuditDetails checks that people read what an act has changed, and what came of a call, without JSON.
+func TestAuditDetails(t *testing.T) {
+	for _, tt := range []struct {
+		x    admin.AuditEntry
+		want string
+	}{
+		{admin.AuditEntry{Kind: "act", Became: []byte(`{"role":"caller","servers":["a","b"]}`)}, "role: caller; servers: a, b"},
+		{admin.AuditEntry{Kind: "act", Was: []byte(`{"role":"caller","until":"x","same":1}`), Became: []byte(`{"role":"admin","same":1,"as":{"name": "n"}}`)}, `as: {"name":"n"}; role: caller -> admin; until: x -> nothing`},
+		{admin.AuditEntry{Kind: "act", Was: []byte(`{"role":"caller"}`)}, "role: caller -> nothing"},
+		{admin.AuditEntry{Kind: "act"}, ""},
+		{admin.AuditEntry{Kind: "call", Outcome: "not_sent", Cause: "limit"}, "not_sent (limit)"},
+	} {
+		row := auditTable([]admin.AuditEntry{tt.x}).Rows[0]
+		if got := row[len(row)-1].Text; got != tt.want {
+			t.Errorf("%+v: %q", tt.x, got)
+		}
+	}
+}
