@@ -191,12 +191,16 @@ func (a *ruleAPI) knowsAll(r *http.Request) bool {
 	return err == nil && (a.access.May(who, a.project.name(), identity.Admin) == nil || a.access.May(who, event.DefaultProject, identity.Admin) == nil)
 }
 
-// RuleWarnings returns what isn't right with the project's own rules, as sentences, without the names of keys and people
-// that no rule has.
+// RuleWarnings returns what isn't right with the project's own rules, limits and tools that are always listed, as
+// sentences, without the names of keys and people that none of them has.
 func (a *ruleAPI) RuleWarnings() (lines []string) {
 	known := a.known()
 	known.Secret = true
-	return a.ruleWarnings(a.project.Current(), known)
+	lines = a.ruleWarnings(a.project.Current(), known)
+	for _, w := range a.project.NameWarnings(a.project.Current(), known) {
+		lines = append(lines, sentence("in "+w.Setting+", "+w.Text, w.Next))
+	}
+	return lines
 }
 
 func (a *ruleAPI) ruleWarnings(s *config.Snapshot, known runtime.Known) (lines []string) {

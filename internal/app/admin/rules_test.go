@@ -9,7 +9,10 @@ import (
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
+	"github.com/dragoman-mcp/dragoman/internal/relay/event"
+	"github.com/dragoman-mcp/dragoman/internal/relay/limits"
 	"github.com/dragoman-mcp/dragoman/internal/relay/policy"
+	"github.com/dragoman-mcp/dragoman/internal/server/demo"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
 
@@ -156,6 +159,34 @@ func TestRulesOfTwoProjects(t *testing.T) {
 	}
 	if got := status.RuleWarnings; len(got) == 0 || got[0] != "Rule 1: no API key has the name \"ci\". `dragoman keys` lists the names." {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestNamesThatNobodyHas checks that the status names limits for keys and people whom nobody knows, and tools that are
+// always listed and that nobody has, with what was perhaps meant.
+func TestNamesThatNobodyHas(t *testing.T) {
+	t.Parallel()
+	r := serving(t, demoServer(t, "old", demo.Legacy))
+	r.ready("old")
+	r.tell("POST", "/keys", `{"name":"ci"}`, 201, &NewAPIKey{})
+	c := *r.runtime.Default().Current()
+	c.Limits.Traffic = []limits.Limit{
+		{Per: limits.Key, Keys: []string{"C*", "cj"}, Calls: 1, Burst: 1}, {Per: limits.Person, People: []string{"ada"}, InFlight: 1}, {Per: limits.Key, Keys: []string{"x*"}, InFlight: 1},
+	}
+	c.Tools.Always = []string{"old/greet", "old/gret", "old/*"}
+	r.runtime.Apply(event.DefaultProject, &c)
+	var got Report
+	await(t, "the list of tools is there", func() bool {
+		r.tell("GET", "/status", "", 200, &got)
+		return len(got.RuleWarnings) == 4
+	})
+	for i, want := range []string{
+		`In limits.traffic[0], no API key has the name "cj".`, `In limits.traffic[1], no person has the name "ada".`, `In limits.traffic[2], no API key has the name "x*".`,
+		`In tools.always[1], "old/gret" matches nothing that there is. Did you mean old/greet?`,
+	} {
+		if !strings.HasPrefix(got.RuleWarnings[i], want) {
+			t.Errorf("%q, want %q", got.RuleWarnings[i], want)
+		}
 	}
 }
 

@@ -22,7 +22,7 @@ type Report struct {
 	Config          string           `json:"config,omitempty" doc:"the full path of the configuration file; left out if there is none"`
 	Refusal         *Refusal         `json:"refusal,omitempty" doc:"why the configuration file's current content isn't in use; left out if it is"`
 	ProjectProblems []ProjectProblem `json:"projectProblems,omitempty" doc:"the projects that aren't in use as the configuration file or the store has them; left out if all are, and in reports about a project other than default"`
-	RuleWarnings    []string         `json:"ruleWarnings,omitempty" doc:"what isn't right with the project's rules although they are in use, as sentences; left out if nothing is"`
+	RuleWarnings    []string         `json:"ruleWarnings,omitempty" doc:"what isn't right with the project's rules, limits and tools that are always listed although they are in use, such as a name that nobody has, as sentences; left out if nothing is"`
 	Store           *Store           `json:"store,omitempty" doc:"where secrets and whatever else must last is kept; left out in reports about a project other than default"`
 	Replicas        []Replica        `json:"replicas,omitempty" doc:"the replicas that share the store, the oldest first, with those that ended in the last day; left out for a process alone, and in reports about a project other than default"`
 	Audit           *Audit           `json:"audit,omitempty" doc:"what is recorded of requests; left out if nothing is, and in reports about a project other than default"`

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/pattern"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/relay/catalog"
 	"github.com/dragoman-mcp/dragoman/internal/relay/policy"
@@ -35,21 +36,7 @@ func (p *Project) RuleWarnings(s *config.Snapshot, known Known) (all []RuleWarni
 	for i := range s.Policy {
 		r := &s.Policy[i]
 		add := func(text, next string) { all = append(all, RuleWarning{i + 1, text, next}) }
-		for _, x := range []struct {
-			names, known []string
-			what, list   string
-			sure         bool
-		}{{r.Keys, known.Keys, "API key", "keys", true}, {r.People, known.People, "person", "people", !known.Foreign}} {
-			for _, name := range x.names {
-				if x.sure && !slices.ContainsFunc(x.known, func(k string) bool { return strings.EqualFold(k, name) }) {
-					near := ""
-					if !known.Secret {
-						near = config.Suggest(name, x.known)
-					}
-					add(fmt.Sprintf("no %s has the name %s", x.what, quoted(name)), meantOr(near, "`dragoman "+x.list+"` lists the names"))
-				}
-			}
-		}
+		known.missing(r.Keys, r.People, strings.EqualFold, add)
 		for _, match := range r.Match {
 			if near, nothing := names.matchNothing(match); nothing {
 				add(fmt.Sprintf("%s matches nothing that there is", quoted(match)), meantOr(near, "`dragoman list tools` lists the tools"))
@@ -57,6 +44,57 @@ func (p *Project) RuleWarnings(s *config.Snapshot, known Known) (all []RuleWarni
 		}
 		if server, item, ok := names.renamedOver(s.Policy, r); ok {
 			add(fmt.Sprintf("%s gets the name %s, which %s has too, so no client sees that one", quoted(r.Match[0]), quoted(r.As.Name), quoted(server+"/"+item)), "choose another name, or deny the other one")
+		}
+	}
+	return all
+}
+
+// missing calls add for each name of keys and people that nobody has. means says whether a name means another.
+func (k *Known) missing(keys, people []string, means func(name, has string) bool, add func(text, next string)) {
+	for _, x := range []struct {
+		names, known []string
+		what, list   string
+		sure         bool
+	}{{keys, k.Keys, "API key", "keys", true}, {people, k.People, "person", "people", !k.Foreign}} {
+		for _, name := range x.names {
+			if !x.sure || slices.ContainsFunc(x.known, func(has string) bool { return means(name, has) }) {
+				continue
+			}
+			near := ""
+			if !k.Secret {
+				near = config.Suggest(name, x.known)
+			}
+			add(fmt.Sprintf("no %s has the name %s", x.what, quoted(name)), meantOr(near, "`dragoman "+x.list+"` lists the names"))
+		}
+	}
+}
+
+// NameWarning says that another setting than a rule names what there isn't.
+type NameWarning struct {
+	Setting    string // such as limits.traffic[0]
+	Text, Next string // as in a RuleWarning
+}
+
+// NameWarnings does for limits.traffic and tools.always what RuleWarnings does for rules: a limit for a misspelt key
+// limits nobody.
+func (p *Project) NameWarnings(s *config.Snapshot, known Known) (all []NameWarning) {
+	if s == nil {
+		return nil
+	}
+	for i := range s.Limits.Traffic {
+		l := &s.Limits.Traffic[i]
+		means := func(name, has string) bool { return pattern.Glob(strings.ToLower(name), strings.ToLower(has)) }
+		known.missing(l.Keys, l.People, means, func(text, next string) {
+			all = append(all, NameWarning{fmt.Sprintf("limits.traffic[%d]", i), text, next})
+		})
+	}
+	if len(s.Tools.Always) == 0 {
+		return all
+	}
+	names := p.itemNames(s)
+	for i, match := range s.Tools.Always {
+		if near, nothing := names.matchNothing(match); nothing {
+			all = append(all, NameWarning{fmt.Sprintf("tools.always[%d]", i), fmt.Sprintf("%s matches nothing that there is", quoted(match)), meantOr(near, "`dragoman list tools` lists the tools")})
 		}
 	}
 	return all
