@@ -44,7 +44,7 @@ func (r *Runtime) Routes(mux *http.ServeMux) {
 
 // serve answers a request for an endpoint. A stranger gets the same refusal whether the project and
 // the server exist or not, so we ask who it is before we look anything up. If the project does not
-// exist, or if who asks may not use it, the response is the same as for an unknown path. find says that the client
+// exist, or if who asks has no role in it, the response is the same as for an unknown path. find says that the client
 // searches tools at this address.
 func (r *Runtime) serve(w http.ResponseWriter, req *http.Request, leaf string, find bool) {
 	who, ok := r.opts.Guard.Identify(w, req, r.opts.Principal)
@@ -54,6 +54,12 @@ func (r *Runtime) serve(w http.ResponseWriter, req *http.Request, leaf string, f
 	project := cmp.Or(req.PathValue("project"), event.DefaultProject)
 	p := r.Project(project)
 	show, ok := r.reach(who, project)
+	if p != nil && !ok && r.opts.Barred != nil {
+		if why := r.opts.Barred(who, project); why != "" {
+			http.Error(w, why, http.StatusForbidden)
+			return
+		}
+	}
 	if p == nil || !ok {
 		httpdoor.NotFound(w, req)
 		return

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
+	"github.com/dragoman-mcp/dragoman/internal/relay/catalog"
 	"github.com/dragoman-mcp/dragoman/internal/relay/downstream"
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
@@ -136,6 +137,25 @@ func TestKnownCallersSeeWhatIsThere(t *testing.T) {
 		s.wants(404, "there is nothing at", "GET", "/p/unknown/mcp", "", ann...)
 		s.wants(404, "there is nothing at", "GET", "/s/a", "", ann...)
 	}
+}
+
+// TestBarred checks that somebody with another role than an endpoint needs hears so in a project that exists, and that one
+// who isn't barred gets the answer for a project that doesn't exist.
+func TestBarred(t *testing.T) {
+	none := func(*identity.Principal, string) (catalog.Filter, bool) { return nil, false }
+	r, mux := routed(t, Options{Principal: withKey, Reach: none, Barred: func(who *identity.Principal, _ string) string {
+		if who.Subject == "ann" {
+			return "the key has the role viewer"
+		}
+		return ""
+	}})
+	s := serveSite(t, r.opts.Guard.Wrap(mux))
+	for _, path := range []string{"/mcp", "/s/a/mcp", "/s/unknown/mcp", "/find/mcp", "/sse"} {
+		s.wants(403, "the role viewer", "GET", path, "", "X-Who", "ann")
+		s.wants(404, "there is nothing at", "GET", path, "", "X-Who", "bob")
+	}
+	s.wants(404, "there is nothing at", "GET", "/p/unknown/mcp", "", "X-Who", "ann")
+	s.wants(401, "send a key", "GET", "/mcp", "")
 }
 
 // TestTwoCallersThroughRoutes lets ann and bob use the endpoints of a runtime in both eras and over

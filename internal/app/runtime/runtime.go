@@ -54,6 +54,9 @@ type Options struct {
 	// at once if it changes, and must not block. Nil shows everything to the local user, and nothing to
 	// anybody else.
 	Reach func(who *identity.Principal, project string) (show catalog.Filter, ok bool)
+	// Barred says why somebody may not use an endpoint whom Reach refuses, if they may know that the project exists.
+	// Otherwise it's "", and nil is always "".
+	Barred func(who *identity.Principal, project string) string
 	// Caller says how the rules of a project know who; see config.Snapshot.Policy. It's called for each request,
 	// and must not block. Nil knows nobody, so that only the rules for everybody count.
 	Caller func(who *identity.Principal, project string) policy.Caller

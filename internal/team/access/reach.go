@@ -1,6 +1,7 @@
 package access
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
@@ -31,6 +32,21 @@ func (g *Gate) Reach(who *identity.Principal, project string) (show catalog.Filt
 		return nil, true
 	}
 	return (*part)(k), true
+}
+
+// Barred says why who may not use the MCP endpoints of a project in which they have another role, as a sentence; see
+// runtime.Options.Barred. It says nothing to those without a role, so nobody learns from it which projects there are.
+func (g *Gate) Barred(who *identity.Principal, project string) string {
+	roles := g.Roles(who, project)
+	if len(roles) == 0 || slices.Contains(roles, identity.Caller) {
+		return ""
+	}
+	what := "your sign-in has"
+	if g.keys.Load().Of(who) != nil {
+		what = "the API key has"
+	}
+	return fmt.Sprintf("%s the role %s in this project, which is for the console and the API; MCP clients need the role %s: ask an admin of the project for a key with it",
+		what, roles[0], identity.Caller)
 }
 
 // reachOfRun is Reach for who has started a run.

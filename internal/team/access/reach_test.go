@@ -71,6 +71,29 @@ func TestReach(t *testing.T) {
 	}
 }
 
+// TestBarred checks that only who has another role in a project hears why they may not use its MCP endpoints.
+func TestBarred(t *testing.T) {
+	for role, want := range map[identity.Role]string{identity.Caller: "", identity.Viewer: "the API key has the role viewer", identity.Admin: "the API key has the role admin"} {
+		k := Key{Role: role}
+		k.ID, k.Project = NewID(), "shop"
+		g := NewGate(false)
+		g.Use(NewKeys(MACKey{}, []Key{k}))
+		who := &g.Keys().byID[k.ID].who
+		if got := g.Barred(who, "shop"); (got == "") != (want == "") || !strings.Contains(got, want) {
+			t.Errorf("%s: %q", role, got)
+		}
+		for _, other := range []string{"default", "", "nowhere"} {
+			if got := g.Barred(who, other); got != "" {
+				t.Errorf("%s in %q: %s", role, other, got)
+			}
+		}
+		g.Use(NewKeys(MACKey{}, nil))
+		if got := g.Barred(who, "shop") + g.Barred(nil, "shop") + g.Barred(identity.Local, "shop"); got != "" {
+			t.Errorf("%s, revoked: %s", role, got)
+		}
+	}
+}
+
 // TestCaller checks what rules know of callers: a key's name, and whom it acts for, with their roles.
 func TestCaller(t *testing.T) {
 	ada := &store.Person{ID: "1", Name: "Ada", Roles: map[string][]identity.Role{"shop": {identity.Caller, identity.Operator}, "mall": {identity.Admin}}}
