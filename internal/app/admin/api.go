@@ -141,7 +141,7 @@ func New(o Options) *API {
 		clientAPI:  clientAPI{project: p, alias: alias},
 		callAPI:    callAPI{project: p, access: o.Access, calls: o.Calls, alias: alias, streams: NewStreams(mostCallStreams)},
 		logAPI:     logAPI{project: p, recent: o.Recent, streams: NewStreams(mostLogStreams)},
-		runAPI:     runAPI{project: p, access: o.Access, version: o.Version, streams: NewStreams(mostRunStreams)},
+		runAPI:     runAPI{project: p, access: o.Access, version: o.Version, streams: NewStreams(mostRunStreams), safe: o.Safe},
 		examAPI:    examAPI{project: p, streams: NewStreams(mostExamStreams)},
 		draftAPI:   draftAPI{project: p, config: o.Config, env: o.Env, secrets: o.Secrets, reload: o.Reload, log: o.Log},
 	}

@@ -1,7 +1,9 @@
 package admin
 
 import (
+	"maps"
 	"net/http"
+	"slices"
 	"sync"
 
 	"github.com/dragoman-mcp/dragoman/internal/app/runtime"
@@ -85,14 +87,17 @@ func (o *others) keep(name string, x *API) {
 func (o *others) drain() {
 	o.mu.Lock()
 	o.draining = true
-	all := make([]*API, 0, len(o.all))
-	for _, x := range o.all {
-		all = append(all, x)
-	}
 	o.mu.Unlock()
-	for _, x := range all {
+	for _, x := range o.list() {
 		x.Drain()
 	}
+}
+
+// list returns the APIs of all projects that there are now.
+func (o *others) list() []*API {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Collect(maps.Values(o.all))
 }
 
 // close closes the APIs of all projects, and waits until they are closed.

@@ -9,9 +9,11 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/app/runtime"
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/team/store"
 )
 
 // Question is an elicitation request from a server: a form, or a page to visit.
@@ -30,10 +32,12 @@ type RunAnswer struct {
 	Content json.RawMessage `json:"content,omitempty" doc:"an object with the fields of the form; only with accept"`
 }
 
-// runQuestion is a question that has not been answered. id is the id of the server's request.
+// runQuestion is a question that has not been answered. id is the id of the server's request. taken says that somebody
+// is answering it; the run's mutex guards it.
 type runQuestion struct {
 	Question
-	id jsonrpc.ID
+	id    jsonrpc.ID
+	taken bool
 }
 
 // These are the limits of cleanHead.
@@ -155,9 +159,13 @@ func (x *run) settle(match func(*runQuestion) bool) (found *runQuestion) {
 	return found
 }
 
-// AnswerRun answers an open question of a run, as POST /api/v1/runs/{id}/answers does. The server
-// gets the content byte for byte. The returned problem is nil after success.
-func (a *runAPI) AnswerRun(ctx context.Context, id string, in RunAnswer) (Run, *Problem) {
+// AnswerRun answers an open question of a run for by, as POST /api/v1/runs/{id}/answers does. If somebody else has
+// started the run, an act names who has answered. The server gets the content byte for byte. The returned problem is
+// nil after success.
+func (a *runAPI) AnswerRun(ctx context.Context, by RunBy, id string, in RunAnswer) (Run, *Problem) {
+	if by.Who == nil {
+		return Run{}, unknownSender()
+	}
 	x, bad := a.runs.find(id)
 	if bad != nil {
 		return Run{}, bad
@@ -168,15 +176,8 @@ func (a *runAPI) AnswerRun(ctx context.Context, id string, in RunAnswer) (Run, *
 	if in.Action != "accept" && len(in.Content) > 0 {
 		return Run{}, badBody(`"content" is allowed only if "action" is "accept".`)
 	}
-	var question *runQuestion
-	x.mu.Lock()
-	for _, q := range x.questions {
-		if q.ID == in.ID {
-			question = q
-		}
-	}
-	v := x.visitor
-	x.mu.Unlock()
+	question, v := x.take(in.ID)
+	defer x.leave(question)
 	if question == nil || v == nil {
 		return Run{}, &Problem{Type: "no-such-question", Title: "The question is no longer open", Status: http.StatusConflict, Detail: "The question was answered, the server has withdrawn it, or the run has ended."}
 	}
@@ -191,9 +192,55 @@ func (a *runAPI) AnswerRun(ctx context.Context, id string, in RunAnswer) (Run, *
 		result = append(append(result, `,"content":`...), in.Content...)
 	}
 	result = append(result, '}')
+	if bad := a.answeredBy(ctx, by, x, in.Action); bad != nil {
+		return Run{}, bad
+	}
 	if x.settle(func(q *runQuestion) bool { return q == question }) == nil {
 		return Run{}, &Problem{Type: "no-such-question", Title: "The question is no longer open", Status: http.StatusConflict, Detail: "Another answer to the question came first."}
 	}
 	v.Answer(ctx, question.id, result)
 	return x.snapshot(false), nil
+}
+
+// take returns an open question that nobody else is answering, and the client that has to answer it, or nil.
+func (x *run) take(id string) (*runQuestion, *runtime.Visitor) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, q := range x.questions {
+		if q.ID == id && !q.taken {
+			q.taken = true
+			return q, x.visitor
+		}
+	}
+	return nil, nil
+}
+
+// leave lets others answer a question, if it's still open.
+func (x *run) leave(q *runQuestion) {
+	if q != nil {
+		x.mu.Lock()
+		q.taken = false
+		x.mu.Unlock()
+	}
+}
+
+// answeredBy makes an act of an answer that isn't from whoever has started the run: the audit has the call under their
+// name. What can't be recorded doesn't happen.
+func (a *runAPI) answeredBy(ctx context.Context, by RunBy, x *run, action string) *Problem {
+	starter := x.by.Who
+	if by.Who.Key() == starter.Key() {
+		return nil
+	}
+	if a.safe == nil {
+		return conflict("no-store", "Nothing is stored here", "So only whoever has started the run may answer, since an answer of somebody else has to be recorded.")
+	}
+	err := a.safe.Store().Write(ctx, by.Who.Subject, func(t *store.Tx) error {
+		return t.Noted("answered", "run", a.project.name()+"/"+x.show.ID, a.project.name(), map[string]any{
+			"server": x.show.Server, "item": x.show.Name, "trace": x.show.TraceID, "answer": action, "startedBy": starter.Subject,
+		})
+	})
+	if err != nil {
+		return &Problem{Type: "store", Title: "The answer can't be recorded", Status: http.StatusServiceUnavailable, Detail: "So the question stays open. " + sentence(excerpt.Line(err.Error(), maxTitle), "")}
+	}
+	return nil
 }

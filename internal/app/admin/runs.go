@@ -23,6 +23,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/protocol/schema"
 	"github.com/dragoman-mcp/dragoman/internal/relay/upstream"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
+	"github.com/dragoman-mcp/dragoman/internal/team/store"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
 
@@ -139,7 +140,11 @@ const visitorInfo = `{"name":"dragoman console","version":`
 // answer elicitation requests.
 const visitorCapabilities = `{"elicitation":{"form":{},"url":{}}}`
 
-var errRunCancelled, errRunTimeout = errors.New("the run was cancelled"), errors.New("the run has reached its timeout")
+var (
+	errRunCancelled = errors.New("the run was cancelled")
+	errRunTimeout   = errors.New("the run has reached its timeout")
+	errRunBarred    = errors.New("whoever has started the run may not use the project any more")
+)
 
 // run is one run. Its mutex guards the fields below the mutex.
 type run struct {
@@ -199,7 +204,7 @@ var runRoutes = []route{
 		method: http.MethodPost, path: "/runs/{id}/answers", least: identity.Operator, name: "answerRun", summary: "Answer a question of the server",
 		body: RunAnswer{}, answer: Run{}, problems: []int{400, 404, 409, 413, 415, 422},
 		read: withBody(maxRunBody, func(a *API, r *http.Request, q RunAnswer) (Run, *Problem) {
-			return a.AnswerRun(r.Context(), r.PathValue("id"), q)
+			return a.AnswerRun(r.Context(), a.runBy(r), r.PathValue("id"), q)
 		}),
 	},
 }
@@ -237,6 +242,7 @@ type runAPI struct {
 	version string
 	streams *Streams
 	runs    runs
+	safe    *store.Safe // see Options.Safe
 }
 
 // StartRun starts a run on a server and returns it, as POST /api/v1/servers/{name}/runs does. It does
@@ -333,10 +339,14 @@ func (a *runAPI) runBy(r *http.Request) RunBy {
 	return RunBy{who.Running(cameBy(r, who)), httpdoor.Remote(r)}
 }
 
+func unknownSender() *Problem {
+	return &Problem{Type: "no-access", Title: "Nobody knows who sent this request", Status: http.StatusUnauthorized}
+}
+
 // newRun returns a run of somebody on a server.
 func (a *runAPI) newRun(by RunBy, server string) (*run, *Problem) {
 	if by.Who == nil {
-		return nil, &Problem{Type: "no-access", Title: "Nobody knows who sent this request", Status: http.StatusUnauthorized}
+		return nil, unknownSender()
 	}
 	if bad := a.project.noServer(server); bad != nil {
 		return nil, bad
@@ -483,6 +493,8 @@ func (x *run) fail(ctx context.Context, err error, clean func(string) string) {
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, errRunTimeout):
 		state, out = runTimeout, &RunError{Message: "the run has reached its timeout and was cancelled; the server may have executed the call"}
+	case errors.Is(cause, errRunBarred):
+		state, out = runCancelled, &RunError{Message: "the run was cancelled, because whoever has started it may not use the project any more: the key was revoked or has expired, or they have lost their role; the server may have executed the call"}
 	case ctx.Err() != nil:
 		state, out = runCancelled, &RunError{Message: "the run was cancelled; the server may have executed the call"}
 	}
@@ -584,6 +596,18 @@ func (a *runAPI) CancelRun(id string) (Run, *Problem) {
 	}
 	x.cancel(errRunCancelled)
 	return x.snapshot(false), nil
+}
+
+// EndBarred cancels the runs of everybody who may not use their project any more, in all projects.
+func (a *API) EndBarred() {
+	for _, x := range a.runs.newest() {
+		if !x.over() && !a.project.Lets(x.by.Who) {
+			x.cancel(errRunBarred)
+		}
+	}
+	for _, x := range a.others.list() {
+		x.EndBarred()
+	}
 }
 
 // FindRun returns the run with the given id. Secrets in the result of the run are masked. The returned

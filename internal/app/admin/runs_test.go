@@ -397,7 +397,7 @@ func TestRunForPeople(t *testing.T) {
 		x, bad = r.api.FindRun(x.ID)
 		return bad == nil && len(x.Questions) == 1
 	})
-	if x, bad = r.api.AnswerRun(t.Context(), x.ID, RunAnswer{ID: x.Questions[0].ID, Action: "accept", Content: json.RawMessage(`{"name":"Ada"}`)}); bad != nil {
+	if x, bad = r.api.AnswerRun(t.Context(), local, x.ID, RunAnswer{ID: x.Questions[0].ID, Action: "accept", Content: json.RawMessage(`{"name":"Ada"}`)}); bad != nil {
 		t.Errorf("%+v", bad)
 	}
 	r.ended(x.ID)

@@ -133,7 +133,7 @@ func (s *source) CancelRun(id string) (admin.Run, *admin.Problem) {
 	return s.FindRun(id)
 }
 
-func (s *source) AnswerRun(_ context.Context, id string, a admin.RunAnswer) (admin.Run, *admin.Problem) {
+func (s *source) AnswerRun(_ context.Context, _ admin.RunBy, id string, a admin.RunAnswer) (admin.Run, *admin.Problem) {
 	s.did = append(s.did, fmt.Sprintf("%s %s %s %s", a.Action, id, a.ID, a.Content))
 	return admin.Run{ID: id}, s.refuse
 }

@@ -54,7 +54,7 @@ type Source interface {
 	// StartExam, ReadItems and ReadPins send messages to servers.
 	StartRun(ctx context.Context, by admin.RunBy, server string, q admin.RunRequest) (admin.Run, *admin.Problem)
 	CancelRun(id string) (admin.Run, *admin.Problem)
-	AnswerRun(ctx context.Context, id string, answer admin.RunAnswer) (admin.Run, *admin.Problem)
+	AnswerRun(ctx context.Context, by admin.RunBy, id string, answer admin.RunAnswer) (admin.Run, *admin.Problem)
 	FindRun(id string) (admin.Run, *admin.Problem)
 	FindRuns(server, name string, limit int) []admin.Run
 	// FindItems returns a page of resources, templates or prompts. If such a list is not up to date

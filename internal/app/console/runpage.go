@@ -99,7 +99,7 @@ type runPages struct {
 	source interface {
 		FindRun(id string) (admin.Run, *admin.Problem)
 		CancelRun(id string) (admin.Run, *admin.Problem)
-		AnswerRun(ctx context.Context, id string, answer admin.RunAnswer) (admin.Run, *admin.Problem)
+		AnswerRun(ctx context.Context, by admin.RunBy, id string, answer admin.RunAnswer) (admin.Run, *admin.Problem)
 		Logs(server string, last int) []admin.LogRecord
 		CallsOf(admin.CallQuery) admin.Calls
 	}
@@ -343,7 +343,7 @@ func (p *runPages) answer(w http.ResponseWriter, r *http.Request, run string, v 
 	case changed && ok:
 		status = http.StatusOK
 	case ok:
-		_, bad := p.source.AnswerRun(r.Context(), run, answer)
+		_, bad := p.source.AnswerRun(r.Context(), admin.ByConsole(r, stateOf(r).viewer.who), run, answer)
 		if bad == nil {
 			say(w, cmp.Or(map[string]string{"decline": "The question was declined.", "cancel": "The question was cancelled."}[do], "The answer was sent."))
 			http.Redirect(w, r, pathOf("runs", run), http.StatusSeeOther)

@@ -200,7 +200,15 @@ func (d *daemon) serve(ctx context.Context, e *entry, address string, reload <-c
 	defer running.Wait()
 	defer cancel()
 	running.Go(func() { e.keepUses(ctx) })
-	running.Go(func() { e.follow(ctx, d.opts.store, d.homes.InFile, d.runtime.Endpoints().EndSeat, d.runtime.Regraded) })
+	end := func(seat string, cause error) {
+		d.admin.EndBarred()
+		d.runtime.Endpoints().EndSeat(seat, cause)
+	}
+	regraded := func(project string) {
+		d.admin.EndBarred()
+		d.runtime.Regraded(project)
+	}
+	running.Go(func() { e.follow(ctx, d.opts.store, d.homes.InFile, end, regraded) })
 	if d.opts.cert != nil {
 		running.Go(func() { followCertificate(ctx, d.opts.cert, d.opts.Config.TLS, d.log) })
 	}

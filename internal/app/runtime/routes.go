@@ -77,6 +77,12 @@ func (r *Runtime) serve(w http.ResponseWriter, req *http.Request, leaf string, f
 	m.endpoint.serve(w, req, leaf, who)
 }
 
+// Lets reports whether somebody may use the project.
+func (p *Project) Lets(who *identity.Principal) bool {
+	_, ok := p.runtime.reach(who, p.name)
+	return ok
+}
+
 // reach calls Options.Reach.
 func (r *Runtime) reach(who *identity.Principal, project string) (show catalog.Filter, ok bool) {
 	if r.opts.Reach == nil {

@@ -113,6 +113,12 @@ func (t *Tx) did(action, kind, name string, x about) error {
 	return err
 }
 
+// Noted makes an act of what somebody has done to something that isn't in the database. became is what there is to say
+// of it, which has no secrets.
+func (t *Tx) Noted(action, kind, name, project string, became map[string]any) error {
+	return t.noted(action, kind, name, about{project: project, became: became})
+}
+
 // noted makes an act of what has changed no object of its kind.
 func (t *Tx) noted(action, kind, name string, x about) (err error) {
 	a := Act{Action: action, Object: kind + ":" + name, Project: x.project}
