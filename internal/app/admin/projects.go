@@ -30,24 +30,34 @@ type others struct {
 // in returns the API of the project that a request names, or a if it names none.
 func (a *API) in(r *http.Request) (*API, *Problem) {
 	name, bad := a.door.projectOf(r)
-	switch {
-	case bad != nil:
+	if bad != nil {
 		return nil, bad
-	case name == a.project.name():
-		return a, nil
-	case a.opts.Others == nil:
-		return nil, noProject(name)
+	}
+	if x, _ := a.For(name); x != nil {
+		return x, nil
+	}
+	return nil, noProject(name)
+}
+
+// For returns the API of a project and the project itself, or nil if it isn't in use. The API is the one that answers
+// requests about the project; it lives until the project is gone. For doesn't ask who may see the project.
+func (a *API) For(name string) (*API, *runtime.Project) {
+	if name == a.project.name() {
+		return a, a.opts.Project
+	}
+	if a.opts.Others == nil {
+		return nil, nil
 	}
 	p := a.opts.Others.Project(name)
 	if p == nil {
-		return nil, noProject(name)
+		return nil, nil
 	}
 	o := &a.others
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	x := o.all[name]
 	if x != nil && x.opts.Project == p {
-		return x, nil
+		return x, p
 	}
 	// The project has no file of its own, so nothing of it can be written there.
 	x = New(Options{
@@ -63,10 +73,10 @@ func (a *API) in(r *http.Request) (*API, *Problem) {
 		x.Drain()
 	}
 	if o.closed || !o.running.Go(func() { o.keep(name, x) }) {
-		return nil, noProject(name)
+		return nil, nil
 	}
 	o.all[name] = x
-	return x, nil
+	return x, p
 }
 
 // keep closes the API of a project when the project is gone, or when the others are closed.
@@ -115,7 +125,10 @@ func noProject(name string) *Problem {
 	return &Problem{Type: "no-such-project", Title: "No such project", Status: http.StatusNotFound, Detail: "No project is named " + excerpt.Quote(name, maxName) + "."}
 }
 
-// projectNames returns the names of all projects that are in use.
+// ProjectNames returns the names of all projects that are in use, default first.
+func (a *API) ProjectNames() []string { return a.projectNames() }
+
+// projectNames does the same.
 func (a *API) projectNames() []string {
 	names := []string{a.project.name()}
 	if a.opts.Others != nil {

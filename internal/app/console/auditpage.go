@@ -71,10 +71,10 @@ func (r auditRow) Doer() string { return cmp.Or(r.Who, r.Subject) }
 
 // scope returns the project that the viewer of a page is limited to, or "".
 func scope(r *http.Request) string {
-	if may(r, identity.Admin) {
+	if may(r, identity.Admin) && projectOf(r) == event.DefaultProject {
 		return ""
 	}
-	return event.DefaultProject
+	return projectOf(r)
 }
 
 func (p *auditPages) list(r *http.Request) (*View, error) {

@@ -5,11 +5,14 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
 	"github.com/dragoman-mcp/dragoman/internal/app/runtime"
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/work"
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
@@ -102,8 +105,12 @@ type Options struct {
 	Add Adder
 	// Return returns where a browser goes on that has just signed in, a path, or "" for the first page. It may be nil.
 	Return func(http.ResponseWriter, *http.Request) string
-	Events *event.Publisher // the source of the events that the console counts; may be nil
-	Log    *slog.Logger     // receives the console's log records; may be nil
+	// Project returns what the console shows of a project other than default, and Names returns the names of all
+	// projects in use, default first. Either is nil if there is only default.
+	Project func(name string) (Project, bool)
+	Names   func() []string
+	Events  *event.Publisher // the source of the events that the console counts; may be nil
+	Log     *slog.Logger     // receives the console's log records; may be nil
 	// DemoClients holds the names of the clients that `serve --demo` runs itself. Some of their calls
 	// fail on purpose, and the console doesn't count these failures.
 	DemoClients []string
@@ -118,17 +125,20 @@ type Options struct {
 }
 
 // Console serves the pages of the console. Call New to create a Console. It is safe for concurrent
-// use. It hands each request to the door, which says whose it is, and then to the frame, where each
-// subject has registered its pages, or to the feeds, which keep open pages up to date.
+// use. It hands each request to the door, which says whose it is, and then to the mount of the project that it is
+// about: to its frame, where each subject has registered its pages, or to the feeds, which keep open pages up to date.
 type Console struct {
+	*mount  // of the project default
 	door    *door
-	frame   *frame
-	feeds   *feeds
-	states  *states
+	opts    Options
 	log     *slog.Logger
+	streams *admin.Streams // of all projects
 	running work.Group
+	ctx     context.Context // ends with the console
 	stop    context.CancelFunc
-	untap   func()
+
+	mu     sync.Mutex
+	others map[string]*mount // the pages of other projects that somebody has asked for
 }
 
 // subject is a part of the console, for example the pages about clients. It knows only what its pages
@@ -142,46 +152,37 @@ type subject interface {
 func New(o Options) *Console {
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	o.Program, o.Path = cmp.Or(o.Program, "dragoman"), cmp.Or(o.Path, "dragoman")
-	c := &Console{log: o.Log, frame: newFrame(o.Log, o.Add != nil), stop: func() {}, untap: func() {}}
-	c.door = &door{off: o.Off, access: o.Access, program: o.Program, next: o.Return, waits: func(who *identity.Principal) int { return o.Source.OwnQuestions(who) }}
-	c.frame.register("POST /signout", allowed{least: anyone}, c.door.signOut) // the door answers it before
-	c.states = &states{access: o.Access, source: o.Source, clients: o.Clients, traffic: newTraffic(o.DemoClients...)}
-	c.feeds = newFeeds(c.frame.mux, c.states, o.Log)
-	for _, s := range c.subjects(&o) {
-		s.register(c.frame)
-	}
-	if o.Off == "" {
-		c.untap = c.states.traffic.tap(o.Events, c.feeds.changed)
-		ctx, stop := context.WithCancel(context.Background())
-		c.stop = stop
-		c.running.Go(func() { c.feeds.run(ctx) })
-	}
+	c := &Console{opts: o, log: o.Log, streams: admin.NewStreams(mostConsoles), others: make(map[string]*mount)}
+	c.ctx, c.stop = context.WithCancel(context.Background())
+	c.door = &door{off: o.Off, access: o.Access, program: o.Program, next: o.Return}
+	c.mount = c.newMount(event.DefaultProject, &o, nil)
 	return c
 }
 
-// subjects returns all subjects, in the order of their entries in the navigation. To add a page, write
-// its view, put its template in the folder templates, and register it in the subject that it belongs to.
-func (c *Console) subjects(o *Options) []subject {
+// subjects returns all subjects of a project, in the order of their entries in the navigation. o is about the project.
+// To add a page, write its view, put its template in the folder templates, and register it in the subject that it
+// belongs to.
+func (c *Console) subjects(m *mount, o *Options) []subject {
 	lines := &where{}
 	attention := &needs{config: o.Config, where: lines, operable: o.Operate != nil, changed: func() admin.Pins { return o.Source.ChangedPins() }}
-	edit := &editPage{c.frame, o.Add, o.Config, lines}
+	edit := &editPage{m.frame, o.Add, o.Config, lines}
 	return []subject{
 		&overviewPage{attention},
-		&mePage{frame: c.frame, access: o.Access},
-		&callPages{c.frame, o.Source, o.Program},
+		&mePage{frame: m.frame, access: o.Access},
+		&callPages{m.frame, o.Source, o.Program},
 		&clientPages{o.Source},
-		&questionPages{frame: c.frame, source: o.Source},
-		&serverPages{frame: c.frame, source: o.Source, operations: o.Operate, config: o.Config, where: lines, needs: attention, edit: edit},
+		&questionPages{frame: m.frame, source: o.Source},
+		&serverPages{frame: m.frame, source: o.Source, operations: o.Operate, config: o.Config, where: lines, needs: attention, edit: edit},
 		edit,
-		&findingsPage{c.frame, o.Source, c.feeds.changed},
-		&itemPages{c.frame, o.Source},
-		&toolPages{c.frame, o.Source},
-		&heldPages{frame: c.frame, source: o.Source},
-		&addPage{c.frame, o.Add},
-		&runPages{c.frame, o.Source},
+		&findingsPage{m.frame, o.Source, m.feeds.changed},
+		&itemPages{m.frame, o.Source},
+		&toolPages{m.frame, o.Source},
+		&heldPages{frame: m.frame, source: o.Source},
+		&addPage{m.frame, o.Add},
+		&runPages{m.frame, o.Source},
 		&connectPage{o.Program, o.Path, o.Machine, o.Config},
 		&compatibilityPage{o.Source},
-		&eventsPage{c.states.traffic},
+		&eventsPage{m.states.traffic},
 		&auditPages{o.Source},
 		&settingsPage{o.Config, lines},
 	}
@@ -214,13 +215,15 @@ func (c *Console) Paths() []string { return c.frame.paths }
 
 // Drain ends the event streams, so that the HTTP server can shut down. The caller may call Drain
 // more than once.
-func (c *Console) Drain() { c.feeds.streams.Drain() }
+func (c *Console) Drain() { c.streams.Drain() }
 
 // Close stops all goroutines of the console and waits until they have ended.
 func (c *Console) Close() {
 	c.untap()
 	c.Drain()
+	c.mu.Lock()
 	c.stop()
+	c.mu.Unlock()
 	c.running.Wait()
 }
 
@@ -241,33 +244,81 @@ func (c *Console) serve(w http.ResponseWriter, r *http.Request) {
 	if r.Body != nil {
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	}
-	v, ok := c.door.admit(w, r)
+	who, session, ok := c.door.admit(w, r)
 	if !ok {
 		return
 	}
 	asked := r
+	project, r := aboutProject(r)
+	if to := c.elsewhere(asked, who); to != "" {
+		http.Redirect(w, asked, to, http.StatusSeeOther)
+		return
+	}
 	if c.door.access.AtName(r) {
 		// The pages show the address of the MCP endpoints, and the name is only for the console.
 		inner := *r
 		inner.Host = admin.Address(r)
 		r = &inner
 	}
-	r = withState(r, c.states.begin(v, false))
-	to := c.frame.find(r)
+	m := c.mount
+	if project != event.DefaultProject {
+		if hasRole(c.door.access, who, project) {
+			m = c.in(project)
+		}
+		if m == c.mount || m == nil { // the answer is the same whether there is such a project or not
+			r = withState(r, c.states.begin(c.states.viewer(who, session), false))
+			c.frame.fail(w, r, noProject(project))
+			return
+		}
+	}
+	v := m.states.viewer(who, session)
+	r = withState(r, m.states.begin(v, false))
+	to := m.frame.find(r)
 	if !v.may(to.least) {
-		c.frame.fail(w, r, stateOf(r).forbidden(r, to.least))
+		m.frame.fail(w, r, stateOf(r).forbidden(r, to.least))
 		return
 	}
 	if r.Method == http.MethodGet && r.URL.Path == eventsPath && strings.HasPrefix(r.URL.Query().Get("page"), prefix+"/") {
 		class := v.class(to.personal)
 		still := func() bool {
-			now := c.door.viewer(asked)
-			return now.who != nil && now.may(to.least) && now.class(to.personal) == class
+			now := m.states.viewer(c.door.access.Browsing(asked))
+			return now.who != nil && !m.ended() && now.may(to.least) && now.class(to.personal) == class
 		}
-		c.feeds.serve(w, admin.While(r, still), v.shared(to.personal), class)
+		m.feeds.serve(w, admin.While(r, still), v.shared(to.personal), class)
 		return
 	}
-	c.frame.mux.ServeHTTP(w, r)
+	if m != c.mount {
+		w = mounted{w, m.frame}
+	}
+	m.frame.mux.ServeHTTP(w, r)
+}
+
+// elsewhere returns where a browser finds what it asks for, if that's another address: who has no role in default
+// begins with the first of their own projects, and default has no address of its own.
+func (c *Console) elsewhere(r *http.Request, who *identity.Principal) string {
+	switch {
+	case r.Method != http.MethodGet && r.Method != http.MethodHead:
+		return ""
+	case r.URL.Path == prefix+"/":
+		return c.states.home(who)
+	case strings.HasPrefix(r.URL.Path, prefix+"/p/"):
+		name, inner := splitProject(r.URL)
+		if inner != nil && (name == event.DefaultProject || inner.Path == prefix+"/" && !strings.HasSuffix(r.URL.Path, "/")) {
+			to := url.URL{Path: inner.Path, RawPath: inner.RawPath, RawQuery: r.URL.RawQuery}
+			if name != event.DefaultProject {
+				to.RawPath, to.Path = "", prefix+"/p/"+name+"/"
+			}
+			return to.String()
+		}
+	}
+	return ""
+}
+
+// noProject returns the error for a project that doesn't exist, or that must look so.
+func noProject(name string) error {
+	e := &pageError{Status: http.StatusNotFound, Title: excerpt.Line("No project has the name "+excerpt.Quote(name, 64), 200), Text: "It may have been removed, or you have no role in it.", Closed: true}
+	e.Next = Crumb{"Show the projects that you have a role in", mePath}
+	return e
 }
 
 // ServeFormer answers a request for a page of the console at the name that the console had before a

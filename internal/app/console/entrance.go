@@ -11,7 +11,6 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
-	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 	"github.com/dragoman-mcp/dragoman/internal/team/access"
 	"github.com/dragoman-mcp/dragoman/internal/team/store"
 )
@@ -48,8 +47,6 @@ type door struct {
 	off     string // why the console is off; "" if it is on
 	access  *admin.Access
 	program string // the command that a user types to start Dragoman
-	// waits returns how many calls of somebody wait for an answer; see viewer.
-	waits func(who *identity.Principal) int
 	// next is Options.Return, which may be nil.
 	next func(http.ResponseWriter, *http.Request) string
 }
@@ -80,36 +77,25 @@ func (d *door) withNext(w http.ResponseWriter, r *http.Request, link string) str
 	return link
 }
 
-// admit returns for whom the response to a request is. If the request belongs to no session, or if it is about the
-// session itself, admit writes the response, and ok is false.
-func (d *door) admit(w http.ResponseWriter, r *http.Request) (v viewer, ok bool) {
+// admit returns for whom the response to a request is, and in which session. If the request belongs to no session, or
+// if it is about the session itself, admit writes the response, and ok is false.
+func (d *door) admit(w http.ResponseWriter, r *http.Request) (who *identity.Principal, session admin.Browser, ok bool) {
 	if !d.admitSite(w, r) || d.admitStranger(w, r) {
-		return viewer{}, false
+		return nil, session, false
 	}
-	v = d.viewer(r)
+	who, session = d.access.Browsing(r)
 	switch {
-	case v.who != nil && r.URL.Path == signInPath:
+	case who != nil && r.URL.Path == signInPath:
 		http.Redirect(w, r, prefix+"/", http.StatusSeeOther)
-	case v.who != nil && r.URL.Path == signOutPath && r.Method == http.MethodPost:
+	case who != nil && r.URL.Path == signOutPath && r.Method == http.MethodPost:
 		d.signOut(w, r)
-	case v.who != nil:
-		d.access.See(r, v.who, v.session)
-		return v, true
+	case who != nil:
+		d.access.See(r, who, session)
+		return who, session, true
 	default:
 		d.refuse(w, r)
 	}
-	return viewer{}, false
-}
-
-// viewer returns for whom the response to a request is. who is nil if it belongs to no session.
-func (d *door) viewer(r *http.Request) viewer {
-	who, session := d.access.Browsing(r)
-	v := viewer{who: who, session: session, role: d.access.RoleIn(who, event.DefaultProject)}
-	v.caller = who != nil && d.access.May(who, event.DefaultProject, identity.Caller) == nil
-	if !v.may(identity.Operator) {
-		v.waits = d.waits(who)
-	}
-	return v
+	return nil, session, false
 }
 
 // admitStranger answers a request that needs no session, because it begins one. It returns false if the request is

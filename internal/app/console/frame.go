@@ -14,24 +14,27 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
+	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
 
 // frame is what all pages share: their routes and roles, the navigation, the search palette, the theme,
 // and the page that describes an error.
 type frame struct {
+	project string
 	mux     *http.ServeMux                      // finds the handler of a request
 	routes  map[string]allowed                  // who may use each pattern of mux
 	paths   []string                            // the patterns of all pages; see Console.Paths
 	nav     []*Page                             // the pages with an entry in the navigation
 	finders []func(*http.Request) []paletteItem // return entries for the palette, in addition to the pages, servers and clients
+	whole   []string                            // paths below /console that no project has of its own, with all below them
 	adds    bool                                // the console can add servers; see Options.Add
 	log     *slog.Logger
 }
 
-// newFrame returns a frame without pages. adds says whether the console can add servers.
-func newFrame(log *slog.Logger, adds bool) *frame {
-	f := &frame{mux: http.NewServeMux(), routes: make(map[string]allowed), adds: adds, log: log}
+// newFrame returns a frame for the pages of a project. adds says whether the console can add servers to it.
+func newFrame(log *slog.Logger, project string, adds bool) *frame {
+	f := &frame{project: project, mux: http.NewServeMux(), routes: make(map[string]allowed), whole: []string{"/static", "/theme", "/signout", "/p"}, adds: adds, log: log}
 	f.register("POST /theme", allowed{least: anyone}, setTheme)
 	f.register("GET /palette.json", allowed{least: anyone}, f.servePalette)
 	f.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
@@ -45,6 +48,10 @@ func (f *frame) add(p Page) {
 	f.paths = append(f.paths, prefix+p.Path)
 	if p.Nav != "" {
 		f.nav = append(f.nav, &p)
+	}
+	if p.Whole {
+		whole, _, _ := strings.Cut(p.Path, "/{")
+		f.whole = append(f.whole, whole)
 	}
 	path := p.Path
 	if path == "/" {
@@ -83,6 +90,10 @@ func (f *frame) register(pattern string, who allowed, h http.HandlerFunc) {
 	method, path, _ := strings.Cut(pattern, " ")
 	f.routes[method+" "+prefix+path] = who
 	f.mux.HandleFunc(method+" "+prefix+path, func(w http.ResponseWriter, r *http.Request) {
+		if f.elsewhere(r.URL) {
+			f.leave(w, r)
+			return
+		}
 		admin.ReadPathNames(r)
 		h(w, r)
 	})
@@ -92,6 +103,9 @@ func (f *frame) register(pattern string, who allowed, h http.HandlerFunc) {
 func (f *frame) find(r *http.Request) allowed {
 	if page, err := url.Parse(r.URL.Query().Get("page")); r.URL.Path == eventsPath && err == nil && strings.HasPrefix(page.Path, prefix+"/") {
 		r = &http.Request{Method: http.MethodGet, Host: r.Host, URL: page}
+	}
+	if f.elsewhere(r.URL) {
+		return allowed{least: anyone} // it's sent on; see leave
 	}
 	_, pattern := f.mux.Handler(r)
 	if x, known := f.routes[pattern]; known {
@@ -105,8 +119,11 @@ type Page struct {
 	Path     string        // the path below /console, as a pattern for http.ServeMux, for example "/servers/{name}"
 	Least    identity.Role // who has a lower role does not see the page
 	Personal bool          // the page is about its viewer: two people with the same role may see different things
-	Sheet    string        // a style sheet that only some pages need; "" for none
-	Template string        // the name of the file in the folder templates that defines the page's block "main"
+	// Whole says that the page is about the whole process, or about its viewer, and not about one project. It has one
+	// address below /console/, and so has everything below its path. Least is then a role in the project default.
+	Whole    bool
+	Sheet    string // a style sheet that only some pages need; "" for none
+	Template string // the name of the file in the folder templates that defines the page's block "main"
 	// Nav is the title of the page's entry in the navigation, and Group is the entry's group. If
 	// Nav is "", the page has no entry. Key is the letter that opens the page if the user types it
 	// after G.
@@ -166,15 +183,17 @@ type screen struct {
 	Live    *Live
 	URL     string // the path and the query from which Dragoman computes the page's live values
 	Host    string
-	Base    string // see admin.Base
-	Say     string // the message about the user's last action; "" for none
-	CanAdd  bool   // the user can add servers here; see Options.Add
-	SayNote bool   // Say is a note that stays, and not a toast
-	Asked   int    // how many questions wait for the user
-	Sees    bool   // the user has a role in the project that the frame shows
-	Acts    bool   // the user may start, stop and run things
-	Looks   bool   // the page would have buttons for somebody with another role
-	Closed  bool   // the user may not see the page, which therefore has no live values
+	Project string  // the project whose pages these are
+	Others  []Crumb // the first pages of other projects in which the viewer has a role
+	Base    string  // see admin.Base
+	Say     string  // the message about the user's last action; "" for none
+	CanAdd  bool    // the user can add servers here; see Options.Add
+	SayNote bool    // Say is a note that stays, and not a toast
+	Asked   int     // how many questions wait for the user
+	Sees    bool    // the user has a role in the project that the frame shows
+	Acts    bool    // the user may start, stop and run things
+	Looks   bool    // the page would have buttons for somebody with another role
+	Closed  bool    // the user may not see the page, which therefore has no live values
 }
 
 type navGroup struct {
@@ -191,7 +210,7 @@ type navItem struct {
 // show responds with a page. In a stream of live values, it computes only the live values.
 func (f *frame) show(w http.ResponseWriter, r *http.Request, p *Page) {
 	st := stateOf(r)
-	s := &screen{Page: p, Theme: themeOf(r), Now: time.Now(), URL: pageURL(r.URL), Host: r.Host, Base: admin.Base(r), Live: st.live}
+	s := &screen{Page: p, Theme: themeOf(r), Now: time.Now(), URL: f.at(pageURL(r.URL)), Project: f.project, Host: r.Host, Base: admin.Base(r), Live: st.live}
 	s.CanAdd, s.Acts = f.adds && may(r, identity.Admin), may(r, identity.Operator)
 	view, err := p.View(r)
 	switch {
@@ -204,7 +223,7 @@ func (f *frame) show(w http.ResponseWriter, r *http.Request, p *Page) {
 	s.View = view
 	st.moving = view.Moving
 	if view.Stream != "" {
-		s.URL = view.Stream
+		s.URL = f.at(view.Stream)
 	}
 	if !st.feed {
 		s.Say, s.SayNote = strings.CutPrefix(said(w, r), longer)
@@ -220,7 +239,7 @@ func (f *frame) show(w http.ResponseWriter, r *http.Request, p *Page) {
 	if view.Status != 0 {
 		w.WriteHeader(view.Status)
 	}
-	_, _ = w.Write(body.Bytes())
+	_, _ = w.Write(f.addresses(body.Bytes()))
 }
 
 // again responds to a form with the page p, with the values that view returns instead of the usual
@@ -238,15 +257,18 @@ func (f *frame) fill(s *screen, r *http.Request) {
 	}
 	current := f.currentNav(s.Page)
 	s.Asked = asked(r)
+	if !stateOf(r).feed {
+		s.Others = f.others(r, current)
+	}
 	for i, title := range groupNames {
 		g := navGroup{Title: title}
 		for _, e := range f.nav {
-			if int(e.Group) != i || !may(r, e.Least) {
+			if int(e.Group) != i || !f.offers(r, e) {
 				continue
 			}
 			item := navItem{Title: e.Nav, Path: prefix + e.Path, Key: e.Key}
 			item.Current = e == current
-			if item.Counts = e.Count != nil && (s.Sees || e.Least == identity.Caller); item.Counts {
+			if item.Counts = e.Count != nil && !(e.Whole && f.project != event.DefaultProject) && (s.Sees || e.Least == identity.Caller); item.Counts {
 				item.Count = e.Count(s)
 			}
 			g.Items = append(g.Items, item)
@@ -255,6 +277,48 @@ func (f *frame) fill(s *screen, r *http.Request) {
 			s.Nav = append(s.Nav, g)
 		}
 	}
+}
+
+// offers reports whether the navigation has the entry of a page for the viewer.
+func (f *frame) offers(r *http.Request, p *Page) bool {
+	if v := stateOf(r).viewer; p.Whole && f.project != event.DefaultProject {
+		return p.Least == anyone || v.main.Includes(p.Least)
+	}
+	return may(r, p.Least)
+}
+
+// mostSwitch is how many projects the frame lists.
+const mostSwitch = 20
+
+// others returns the pages of other projects that are like the current one, if the viewer may see them there.
+func (f *frame) others(r *http.Request, current *Page) (links []Crumb) {
+	st := stateOf(r)
+	for _, name := range st.from.seen(st.viewer.who) {
+		if name == f.project || len(links) == mostSwitch {
+			continue
+		}
+		to := projectPath(name)
+		there := viewer{role: st.from.access.RoleIn(st.viewer.who, name)}
+		if current != nil && !current.Whole && current.Path != "/" && there.may(current.Least) {
+			to += current.Path[1:]
+		}
+		links = append(links, Crumb{name, to})
+	}
+	return links
+}
+
+// elsewhere reports whether a URL is the frame's address of something that no project has of its own.
+func (f *frame) elsewhere(u *url.URL) bool {
+	return f.project != event.DefaultProject && f.outside(strings.TrimPrefix(u.Path, prefix))
+}
+
+// leave sends a browser on to what no project has of its own.
+func (f *frame) leave(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		http.Redirect(w, r, pageURL(r.URL), http.StatusSeeOther)
+		return
+	}
+	f.fail(w, r, notFound("No page has this address", "It's about all projects, so it has one address for all of them.", Crumb{}))
 }
 
 // currentNav returns the page in the navigation to which a page belongs, or nil.
@@ -311,7 +375,7 @@ func (f *frame) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if !errors.As(err, &e) {
 		e = &pageError{Status: http.StatusInternalServerError, Title: "The page could not be made", Text: err.Error()}
 	}
-	s := &screen{View: &View{Title: e.Title, Data: e}, Theme: themeOf(r), Now: time.Now(), URL: pageURL(r.URL), Host: r.Host, Base: admin.Base(r), Live: &Live{}, Closed: e.Closed}
+	s := &screen{View: &View{Title: e.Title, Data: e}, Theme: themeOf(r), Now: time.Now(), URL: f.at(pageURL(r.URL)), Project: f.project, Host: r.Host, Base: admin.Base(r), Live: &Live{}, Closed: e.Closed}
 	f.fill(s, r)
 	var body bytes.Buffer
 	if pageTemplate("fail.html").ExecuteTemplate(&body, "frame", s) != nil {
@@ -320,7 +384,7 @@ func (f *frame) fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(e.Status)
-	_, _ = w.Write(body.Bytes())
+	_, _ = w.Write(f.addresses(body.Bytes()))
 }
 
 // pageURL returns the path and the query of a URL.

@@ -16,7 +16,6 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
-	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 	"github.com/dragoman-mcp/dragoman/internal/relay/pins"
 )
 
@@ -231,7 +230,7 @@ func (p *heldPages) review(r *http.Request, problem string) (*View, error) {
 	case err != nil:
 		return nil, err
 	}
-	v := &review{held: h, Problem: problem, Number: formNumber(), Project: event.DefaultProject, All: r.URL.Query().Get("view") == "all", Key: fmt.Sprint(h.SHA256, h.Rejected, h.Held)}
+	v := &review{held: h, Problem: problem, Number: formNumber(), Project: projectOf(r), All: r.URL.Query().Get("view") == "all", Key: fmt.Sprint(h.SHA256, h.Rejected, h.Held)}
 	out := &View{Title: h.Name(), Crumbs: []Crumb{{"Tools", pathOf("tools")}, {"Reviews", heldPath}}, Data: v}
 	if stateOf(r).feed {
 		return out, nil // only the key is live, so we needn't read the database again and again

@@ -183,8 +183,8 @@ type batch struct {
 	patches []patch
 }
 
-func newFeeds(pages http.Handler, s *states, log *slog.Logger) *feeds {
-	return &feeds{pages: pages, states: s, log: log, streams: admin.NewStreams(mostConsoles), epoch: time.Now().UnixMilli(), wake: make(chan struct{}, 1), all: map[feedKey]*feed{}}
+func newFeeds(pages http.Handler, s *states, log *slog.Logger, streams *admin.Streams) *feeds {
+	return &feeds{pages: pages, states: s, log: log, streams: streams, epoch: time.Now().UnixMilli(), wake: make(chan struct{}, 1), all: map[feedKey]*feed{}}
 }
 
 // changed counts an event, so that run checks the open pages again. It must be fast, because the
@@ -228,15 +228,17 @@ func (f *feeds) open() (all []*feed) {
 	return all
 }
 
-// run checks each open page about once a second until ctx ends. While no page is open, run does
+// run checks each open page about once a second until ctx ends or gone is closed. While no page is open, run does
 // nothing.
-func (f *feeds) run(ctx context.Context) {
+func (f *feeds) run(ctx context.Context, gone <-chan struct{}) {
 	t := time.NewTicker(feedPause)
 	t.Stop()
 	defer t.Stop()
 	for {
 		select {
 		case <-ctx.Done():
+			return
+		case <-gone:
 			return
 		case <-f.wake:
 			t.Reset(feedPause)

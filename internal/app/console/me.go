@@ -76,7 +76,7 @@ func (p *mePage) register(f *frame) {
 }
 
 func (p *mePage) page() Page {
-	return Page{Path: "/me", Personal: true, Template: "me.html", Sheet: "second.css", Nav: "You", Group: accesses, Key: "Y", View: func(r *http.Request) (*View, error) { return p.view(r, &meView{}) }}
+	return Page{Path: "/me", Personal: true, Whole: true, Template: "me.html", Sheet: "second.css", Nav: "You", Group: accesses, Key: "Y", View: func(r *http.Request) (*View, error) { return p.view(r, &meView{}) }}
 }
 
 // view returns the page and sets the remaining values of v.

@@ -22,12 +22,20 @@ type paletteItem struct {
 func (f *frame) servePalette(w http.ResponseWriter, r *http.Request) {
 	out := []paletteItem{}
 	for _, e := range f.nav {
-		if may(r, e.Least) {
+		if f.offers(r, e) {
 			out = append(out, paletteItem{e.Nav, "page", prefix + e.Path})
 		}
 	}
 	if may(r, identity.Viewer) {
 		out = f.findObjects(r, out)
+	}
+	for i := range out {
+		out[i].Path = f.at(out[i].Path)
+	}
+	if names := stateOf(r).from.seen(stateOf(r).viewer.who); len(names) > 1 {
+		for _, name := range names {
+			out = append(out, paletteItem{name, "project", projectPath(name)})
+		}
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(out[:min(len(out), mostFound)])

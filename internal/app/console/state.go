@@ -12,12 +12,14 @@ import (
 
 // states makes the states of responses.
 type states struct {
-	access *admin.Access
-	source interface {
+	project string // what the responses are about
+	access  *admin.Access
+	source  interface {
 		Report() *admin.Report
 		OwnQuestions(who *identity.Principal) int
 	}
 	clients func() []runtime.ClientReport // may be nil
+	names   func() []string               // the names of all projects; may be nil
 	traffic *traffic
 }
 
@@ -50,6 +52,9 @@ func stateOf(r *http.Request) *state { return r.Context().Value(stateKey{}).(*st
 func may(r *http.Request, least identity.Role) bool {
 	return stateOf(r).viewer.may(least)
 }
+
+// projectOf returns the name of the project that a response is about.
+func projectOf(r *http.Request) string { return stateOf(r).from.project }
 
 // guestOf returns the name of the invited person for whom a response is made, or "" if it's for somebody else.
 func guestOf(r *http.Request) string {

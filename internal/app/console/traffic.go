@@ -32,8 +32,9 @@ const (
 // traffic counts calls and losses from the event stream. It is safe for concurrent use. The
 // goroutines of calls execute note, so note must be fast: most calls are counted in a tally.
 type traffic struct {
-	began time.Time
-	demo  map[string]bool // the names of the clients of the demo; see Options.DemoClients
+	project string // whose events count
+	began   time.Time
+	demo    map[string]bool // the names of the clients of the demo; see Options.DemoClients
 
 	mu      sync.Mutex
 	infos   map[string]named
@@ -117,7 +118,7 @@ type minute struct {
 // newTraffic returns a traffic without calls. demo holds the names of the clients of the demo.
 func newTraffic(demo ...string) *traffic {
 	t := &traffic{
-		began: time.Now(), demo: map[string]bool{}, infos: map[string]named{}, clients: map[clientKey]*clientCount{}, servers: map[string]*serverCount{},
+		project: event.DefaultProject, began: time.Now(), demo: map[string]bool{}, infos: map[string]named{}, clients: map[clientKey]*clientCount{}, servers: map[string]*serverCount{},
 		losses: map[lossKey]*lossCount{}, pending: map[uint64][]lossKey{},
 	}
 	for _, name := range demo {
@@ -126,15 +127,14 @@ func newTraffic(demo ...string) *traffic {
 	return t
 }
 
-// tap subscribes to the events of p, which may be nil, and passes on those of the project default: the pages show
-// no other, and not everybody who sees them may know what is in another. It calls changed after each event.
+// tap subscribes to the events of p, which may be nil, and passes on those of the project: the pages show no other, and not everybody who sees them may know what is in another. It calls changed after each event.
 // stop ends the subscription.
 func (t *traffic) tap(p *event.Publisher, changed func()) (stop func()) {
 	if p == nil {
 		return func() {}
 	}
 	return p.Tap(event.Of(event.Call, event.Loss, event.Handshake, event.Lifecycle, event.Refusal, event.ServerRequest, event.Rename, event.Changed, event.Pinned, event.Question, event.Reload), func(e event.Event) {
-		if e.Project != event.DefaultProject {
+		if e.Project != t.project {
 			return
 		}
 		t.note(&e)

@@ -7,7 +7,6 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
-	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 )
 
 // viewer is for whom a response is made.
@@ -15,6 +14,7 @@ type viewer struct {
 	who     *identity.Principal // nil in a feed that several people share
 	session admin.Browser       // the zero value in such a feed
 	role    identity.Role       // the highest role of the console in the project that the pages show, or none
+	main    identity.Role       // the same in the project default, for pages about the whole process
 	caller  bool                // the viewer may call the project's tools, with or without another role
 	waits   int                 // how many calls of the viewer wait for an answer; 0 for operators, who see those of all
 }
@@ -54,13 +54,14 @@ func (s *state) forbidden(r *http.Request, least identity.Role) error {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		what = "This"
 	}
-	has := "You have no role of the console in the project " + event.DefaultProject + "."
+	project := s.from.project
+	has := "You have no role of the console in the project " + project + "."
 	if s.viewer.role != 0 {
-		has = "Your role in the project " + event.DefaultProject + " is " + s.viewer.role.String() + "."
+		has = "Your role in the project " + project + " is " + s.viewer.role.String() + "."
 	}
 	return &pageError{
 		Status: http.StatusForbidden, Title: what + " needs the role " + least.String(), Closed: true,
-		Text: has + " " + askWho(s.from.access.Holders(s.viewer.who, event.DefaultProject, least)),
+		Text: has + " " + askWho(s.from.access.Holders(s.viewer.who, project, least)),
 		Next: Crumb{"Show your roles and sessions", mePath},
 	}
 }

@@ -432,6 +432,7 @@ func newDaemon(o ServeOptions, e *entry, local bool) *daemon {
 		Return: func(w http.ResponseWriter, r *http.Request) string {
 			return cmp.Or(d.signIn.Return(w, r), d.connect.back(w, r))
 		},
+		Project: d.consoleOf, Names: d.admin.ProjectNames,
 		Off: consoleOff(&o, local), Access: d.admin.Access(), Source: d.admin, Add: d.admin, Config: d.project.Current, Clients: d.project.ClientReports, Operate: d.project.Operate, Events: d.events, DemoClients: o.DemoClients, Log: o.Log,
 		Program: o.Program, Path: o.Path, Machine: clientfile.Machine{OS: goruntime.GOOS, Env: o.Env},
 	})
@@ -444,6 +445,15 @@ func newDaemon(o ServeOptions, e *entry, local bool) *daemon {
 	d.metrics.WatchQuestions(d.questions)
 	d.metrics.WatchTraces(d.traces)
 	return d
+}
+
+// consoleOf returns what the console shows of a project other than default, if it's in use.
+func (d *daemon) consoleOf(name string) (console.Project, bool) {
+	api, p := d.admin.For(name)
+	if api == nil {
+		return console.Project{}, false
+	}
+	return console.Project{Source: api, Config: p.Current, Clients: p.ClientReports, Operate: p.Operate, Gone: p.Gone()}, true
 }
 
 // newGuard returns the guard for the names that the configuration and the options give this serve.

@@ -14,7 +14,7 @@ document.querySelector("[data-theme-switch]")?.closest("form").addEventListener(
   document.cookie = `dragoman_theme=${now}; path=/console/; max-age=31536000; samesite=strict`;
 });
 
-// Copy buttons, and buttons that reload the page.
+// Copy and reload buttons.
 document.addEventListener("click", async (e) => {
   const from = e.target.closest?.("[data-copy]");
   if (from) {
@@ -22,7 +22,7 @@ document.addEventListener("click", async (e) => {
   }
   if (e.target.closest?.("[data-reload-page]")) location.reload();
 });
-// A configuration that is pasted into the empty field is submitted at once.
+// A configuration pasted into the empty field is submitted at once.
 document.addEventListener("paste", (e) => {
   const t = e.target.closest?.("[data-paste]");
   if (t && !t.value.trim()) setTimeout(() => { if (t.value.trim()) t.form.requestSubmit(); });
@@ -152,7 +152,7 @@ function lost() {
   clearInterval(ticking);
   if (waits > 1000) { tell(); offline.hidden = false; ticking = setInterval(tell, 1000); if (!paused) say("warn", "offline", "The connection to Dragoman is lost."); }
   retry = setTimeout(async () => {
-    try { if ([401, 403].includes((await fetch(location.href, { method: "HEAD" })).status)) { location.reload(); return; } } catch { /* the connection is still lost */ }
+    try { if ([401, 403, 404].includes((await fetch(location.href, { method: "HEAD" })).status)) { location.reload(); return; } } catch { /* the connection is still lost */ }
     connect();
   }, waits);
   waits = Math.min(waits * 2, 30000);
@@ -174,7 +174,7 @@ function pause() {
   if (source?.readyState === EventSource.OPEN) source.onopen(); else connect();
 }
 
-// The palette, which finds pages by name.
+// The palette.
 const palette = $("palette"), input = $("q"), list = $("found");
 let items, found = [], at = 0;
 palette.addEventListener("beforetoggle", () => { input.value = ""; }); // "toggle" fires later, perhaps after the user has typed
@@ -182,7 +182,7 @@ palette.addEventListener("toggle", async (e) => {
   if (e.newState !== "open") return;
   input.focus();
   draw();
-  try { items = await (await fetch("/console/palette.json")).json(); } catch { items ??= []; }
+  try { items = await (await fetch("/console/palette.json?page=" + location.pathname)).json(); } catch { items ??= []; }
   draw();
 });
 function score(text, words) {
@@ -220,11 +220,13 @@ input.addEventListener("keydown", (e) => {
   if (e.key === "Enter" && found[at]) { e.preventDefault(); location.href = found[at].p; }
 });
 
-// Keyboard shortcuts. The user can disable single-key shortcuts, which do nothing in text fields.
+// Keyboard shortcuts. Those of one key do nothing in text fields.
 const store = { get: () => { try { return localStorage.getItem("dragoman-keys") === "off"; } catch { return false; } }, set: (v) => { try { localStorage.setItem("dragoman-keys", v ? "off" : "on"); } catch { /* private mode */ } } };
 const box = $("keys-off");
 box.checked = store.get();
 box.addEventListener("change", () => store.set(box.checked));
+const goes = [...document.querySelectorAll(".nav [data-key]")];
+$("goes").append(goes.map((a) => `${a.dataset.key} ${a.firstChild.data}`).join(" · "));
 let after = 0;
 addEventListener("keydown", (e) => {
   if ((e.ctrlKey || e.metaKey) && e.key.toLowerCase() === "k") { e.preventDefault(); palette.togglePopover(); return; }
@@ -232,7 +234,7 @@ addEventListener("keydown", (e) => {
   const key = e.key.toLowerCase();
   if (Date.now() - after < 1500) {
     after = 0;
-    const link = [...document.querySelectorAll(".nav [data-key]")].find((a) => a.dataset.key.toLowerCase() === key);
+    const link = goes.find((a) => a.dataset.key.toLowerCase() === key);
     if (link) { location.href = link.href; return; }
   }
   if (key === "g") after = Date.now();
