@@ -32,14 +32,13 @@ type mount struct {
 	frame   *frame
 	feeds   *feeds
 	states  *states
-	source  Source
 	untap   func()          // ends the subscription to events
 	gone    <-chan struct{} // see Project.Gone; nil for default
 }
 
 // newMount makes the pages of a project, which o is about, and counts the project's events from now on.
 func (c *Console) newMount(project string, o *Options, gone <-chan struct{}) *mount {
-	m := &mount{project: project, frame: newFrame(o.Log, project, o.Add != nil), source: o.Source, untap: func() {}, gone: gone}
+	m := &mount{project: project, frame: newFrame(o.Log, project, o.Add != nil), untap: func() {}, gone: gone}
 	m.states = &states{project: project, access: o.Access, source: o.Source, clients: o.Clients, names: o.Names, traffic: newTraffic(o.DemoClients...)}
 	m.states.traffic.project = project
 	m.feeds = newFeeds(m.frame.mux, m.states, o.Log, c.streams)
@@ -72,7 +71,7 @@ func (c *Console) in(project string) *mount {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if m := c.others[project]; m != nil && m.source == p.Source {
+	if m := c.others[project]; m != nil && m.gone == p.Gone {
 		return m
 	}
 	if c.ctx.Err() != nil {

@@ -32,9 +32,9 @@ type town struct {
 	roles map[string]identity.Role // by subject and project, as "ann shop"
 }
 
-// newTown returns a console with the projects default, lab and shop. The local user is an admin of all.
+// newTown returns a console with the projects default, shop and zoo. The local user is an admin of all.
 func newTown(t testing.TB) *town {
-	x := &town{events: &event.Publisher{}, gone: map[string]chan struct{}{"lab": make(chan struct{}), "shop": make(chan struct{})}, roles: map[string]identity.Role{}}
+	x := &town{events: &event.Publisher{}, gone: map[string]chan struct{}{"zoo": make(chan struct{}), "shop": make(chan struct{})}, roles: map[string]identity.Role{}}
 	sources := map[string]*source{}
 	report := func(name string) *admin.Report {
 		return &admin.Report{Servers: []admin.Server{server(name+"-server", mcp.R20250618, 1)}, Endpoints: []admin.Endpoint{{Path: "/mcp"}}, Started: time.Now()}
@@ -110,6 +110,9 @@ func TestPagesOfAProject(t *testing.T) {
 			}
 			h.console.in("shop").states.traffic = h.console.states.traffic
 			for _, page := range pages {
+				if strings.HasPrefix(page, "/events") || strings.HasPrefix(page, "/audit") {
+					continue // its traffic began with the pages, and an admin of default sees the acts of all projects
+				}
 				one, ofDefault := h.ask("GET", "/console"+page)
 				two, ofShop := h.ask("GET", "/console/p/shop"+page)
 				if one.StatusCode != two.StatusCode {
@@ -135,7 +138,7 @@ func TestPagesOfAProject(t *testing.T) {
 					}
 				}
 				bare := func(body string) string { return addressed.ReplaceAllString(mainOf(body), "") }
-				if name != "audit" && bare(ofDefault) != bare(ofShop) && !strings.Contains(ofShop, "data-number") && numberField.FindString(ofShop) == "" {
+				if bare(ofDefault) != bare(ofShop) && !strings.Contains(ofShop, "data-number") && numberField.FindString(ofShop) == "" {
 					t.Errorf("%s%s shows something else in a project:\n%s\n%s", name, page, bare(ofDefault), bare(ofShop))
 				}
 			}
@@ -158,7 +161,7 @@ func TestProjectInThePath(t *testing.T) {
 	}{
 		{x.cookie, "GET", "/console/", 200, `href="/console/p/shop/"`, "shop-server"},
 		{x.cookie, "GET", "/console/p/shop/servers", 200, `data-page="/console/p/shop/servers"`, "default-server"},
-		{x.cookie, "GET", "/console/p/shop/servers", 200, `href="/console/p/lab/servers"`, "lab-server"},
+		{x.cookie, "GET", "/console/p/shop/servers", 200, `href="/console/p/zoo/servers"`, "zoo-server"},
 		{x.cookie, "GET", "/console/p/shop/servers/shop-server", 200, `>shop</a>`, "default-server"},
 		{x.cookie, "GET", "/console/p/shop/servers/default-server", 404, "No server has the name", ""},
 		{x.cookie, "GET", "/console/p/none/", 404, "No project has the name", "none/"},
@@ -169,15 +172,14 @@ func TestProjectInThePath(t *testing.T) {
 		{ann, "GET", "/console/p/shop/palette.json", 200, "shop-server", "default"},
 		{ann, "GET", "/console/palette.json?page=/console/p/shop/calls", 200, `"/console/p/shop/servers/shop-server"`, "default"},
 		{ann, "GET", "/console/palette.json", 200, `"/console/me"`, "default"},
-		{ann, "GET", "/console/palette.json?page=/console/p/lab/", 404, "", "lab-server"},
+		{ann, "GET", "/console/palette.json?page=/console/p/zoo/", 404, "", "zoo-server"},
 		{ann, "POST", "/console/p/shop/servers/shop-server/restart", 403, "needs the role operator", ""},
 		{ann, "GET", "/console/servers", 403, "needs the role viewer", "default-server"},
 		{ann, "GET", "/console/me", 200, `href="/console/p/shop/"`, "default"},
-		{ann, "GET", "/console/p/lab/", 404, "No project has the name", "lab-server"},
-		{ann, "GET", "/console/events?page=/console/p/lab/", 404, "No project has the name", "lab-server"},
-		{ann, "GET", "/console/events?page=/console/p/shop/../lab/", 404, "", "lab-server"},
+		{ann, "GET", "/console/p/zoo/", 404, "No project has the name", "zoo-server"},
+		{ann, "GET", "/console/events?page=/console/p/zoo/", 404, "No project has the name", "zoo-server"},
 		{ann, "GET", "/console/p/shop/events?page=/console/servers", 403, "", "default-server"},
-		{ann, "GET", "/console/p/shop/palette.json?page=/console/p/lab/x", 404, "", "lab-server"},
+		{ann, "GET", "/console/p/shop/palette.json?page=/console/p/zoo/x", 404, "", "zoo-server"},
 		{guest, "GET", "/console/p/shop/", 404, "No project has the name", "shop-server"},
 		{guest, "GET", "/console/me", 200, "", "shop"},
 		{both, "POST", "/console/p/shop/servers/shop-server/restart", 404, "", ""}, // nothing operates servers here
@@ -193,14 +195,14 @@ func TestProjectInThePath(t *testing.T) {
 		}
 	}
 	// What somebody isn't told of looks the same whether it exists.
-	_, hidden := x.ask("GET", "/console/p/lab/calls/1", "Cookie", ann)
+	_, hidden := x.ask("GET", "/console/p/zoo/calls/1", "Cookie", ann)
 	_, none := x.ask("GET", "/console/p/nay/calls/1", "Cookie", ann)
-	if strings.ReplaceAll(hidden, "lab", "nay") != none {
+	if strings.ReplaceAll(hidden, "zoo", "nay") != none {
 		t.Errorf("a project that exists looks different:\n%s\n%s", hidden, none)
 	}
 	for from, to := range map[string]string{
 		"/console/": "/console/p/shop/", "/console/p/shop": "/console/p/shop/", "/console/p/default/calls?q=a%20b": "/console/calls?q=a%20b", "/console/p/default": "/console/",
-		"/console/p/shop/me": "/console/me", "/console/p/shop/static/x.css": "/console/static/x.css",
+		"/console/p/shop/me": "/console/me",
 	} {
 		if resp, _ := x.ask("GET", from, "Cookie", ann); resp.StatusCode != 303 || resp.Header.Get("Location") != to {
 			t.Errorf("%s leads to %d %s instead of %s", from, resp.StatusCode, resp.Header.Get("Location"), to)
@@ -225,7 +227,7 @@ func TestLocationOfAProject(t *testing.T) {
 	f := x.console.in("shop").frame
 	for path, want := range map[string]string{
 		"/console/": "/console/p/shop/", "/console": "/console/p/shop/", "/console/tools?q=x#y": "/console/p/shop/tools?q=x#y", "/console/tools/a%2Fb": "/console/p/shop/tools/a%2Fb", "/console/mean": "/console/p/shop/mean",
-		"/console/me": "/console/me", "/console/me?x": "/console/me?x", "/console/p/lab/": "/console/p/lab/", "/consoles": "/consoles", "https://host/console/": "https://host/console/", "?a=/console/": "?a=/console/", "": "",
+		"/console/me": "/console/me", "/console/me?x": "/console/me?x", "/console/p/zoo/": "/console/p/zoo/", "/consoles": "/consoles", "https://host/console/": "https://host/console/", "?a=/console/": "?a=/console/", "": "",
 	} {
 		if got := f.at(path); got != want {
 			t.Errorf("%q: %q instead of %q", path, got, want)
@@ -240,7 +242,7 @@ func TestStreamOfAProject(t *testing.T) {
 		x := newTown(t)
 		x.give("ann", "shop", identity.Viewer)
 		readers := map[string]*watcher{}
-		for _, project := range []string{"shop", "lab"} {
+		for _, project := range []string{"shop", "zoo"} {
 			readers[project] = watch(t, x.testConsole, "/console/p/"+project+"/clients", "")
 			defer readers[project].stop()
 		}
@@ -248,7 +250,7 @@ func TestStreamOfAProject(t *testing.T) {
 		synctest.Wait()
 		for project, r := range readers {
 			r.take()
-			for n := range map[string]int{"shop": 1, "lab": 2}[project] {
+			for n := range map[string]int{"shop": 1, "zoo": 2}[project] {
 				x.events.Publish(event.Event{Project: project, Kind: event.Call, Method: "tools/call", Name: "tool", Server: project + "-server", From: mcp.R20250618, To: mcp.R20250618, Outcome: event.OK, Call: uint64(n + 1), Client: &mcp.ClientInfo{Revision: mcp.R20250618, Info: fmt.Appendf(nil, `{"name":"of-%s-%d"}`, project, n)}})
 			}
 		}
@@ -259,7 +261,7 @@ func TestStreamOfAProject(t *testing.T) {
 				t.Errorf("%s gets nothing: %v", project, got)
 			}
 		}
-		for project, other := range map[string]string{"shop": "lab", "lab": "shop"} {
+		for project, other := range map[string]string{"shop": "zoo", "zoo": "shop"} {
 			if _, body := x.ask("GET", "/console/p/"+project+"/clients"); !strings.Contains(body, "of-"+project) || strings.Contains(body, "of-"+other) {
 				t.Errorf("the clients of %s: %s", project, body)
 			}
@@ -277,7 +279,7 @@ func TestStreamOfAProject(t *testing.T) {
 		if resp, _ := x.ask("GET", "/console/p/shop/clients"); resp.StatusCode != http.StatusNotFound {
 			t.Errorf("a project that is gone: %d", resp.StatusCode)
 		}
-		if n := len(x.console.in("lab").feeds.open()); n != 1 {
+		if n := len(x.console.in("zoo").feeds.open()); n != 1 {
 			t.Errorf("%d feeds of the other project are open", n)
 		}
 		x.mu.Lock()
