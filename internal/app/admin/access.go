@@ -2,6 +2,7 @@ package admin
 
 import (
 	"cmp"
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/team/access"
+	"github.com/dragoman-mcp/dragoman/internal/team/store"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
 
@@ -152,6 +154,9 @@ const kindRole = "role"
 // only the local user has. If it has none of them, or if CheckOrigin refuses it, the error is a *Denied. Check
 // doesn't look at roles; see May.
 func (a *Access) Check(r *http.Request) (*identity.Principal, error) {
+	if who, ok := r.Context().Value(admittedKey{}).(*identity.Principal); ok && who != nil {
+		return who, nil
+	}
 	if err := a.CheckOrigin(r); err != nil {
 		return nil, err
 	}
@@ -183,6 +188,19 @@ func (a *Access) Check(r *http.Request) (*identity.Principal, error) {
 		denied.Detail = "Run `dragoman console" + Flag(r) + "` for a link that opens the console, or send the key of this process, or an API key with a role, as a bearer token."
 	}
 	return nil, denied
+}
+
+// admittedKey is the key of Admitted in the context of a request.
+type admittedKey struct{}
+
+// Admitted returns a request of who, whose session and origin the console has checked. Check returns who for it,
+// whatever its Host is by then, and its changes are recorded as made with the console.
+func (a *Access) Admitted(r *http.Request, who *identity.Principal) *http.Request {
+	via := identity.Console
+	if who.Seat != who.Subject {
+		via += " " + who.Seat
+	}
+	return r.WithContext(store.Through(context.WithValue(r.Context(), admittedKey{}, who), via))
 }
 
 // deniedVisitor returns the *Denied for an error of the visitors.

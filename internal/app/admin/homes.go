@@ -127,13 +127,18 @@ func (a *projectAPI) readProjects(r *http.Request) (any, *Problem) {
 		return nil, bad
 	}
 	who, _ := a.access.Check(r)
-	_ = a.safe.Store().Refresh(r.Context()) // without the database, we show what we know
-	mine := slices.DeleteFunc(a.entries(), func(x ProjectEntry) bool { return !a.door.sees(who, x.Name) })
+	mine := a.entriesFor(r.Context(), who)
 	p, bad := pageOf(r, mine, func(x *ProjectEntry) string { return x.Name + "\x00" + x.Home })
 	if bad != nil {
 		return nil, bad
 	}
 	return Projects{Projects: p.items, Total: len(mine), Next: p.next}, nil
+}
+
+// entriesFor returns the projects that who may read of.
+func (a *projectAPI) entriesFor(ctx context.Context, who *identity.Principal) []ProjectEntry {
+	_ = a.safe.Store().Refresh(ctx) // without the database, we show what we know
+	return slices.DeleteFunc(a.entries(), func(x ProjectEntry) bool { return !a.door.sees(who, x.Name) })
 }
 
 // entries returns all projects, sorted by name and home.
@@ -257,35 +262,39 @@ func (a *projectAPI) writeProject(w http.ResponseWriter, r *http.Request) *Probl
 
 // setProject answers PUT /projects/{name}.
 func (a *projectAPI) setProject(w http.ResponseWriter, r *http.Request) *Problem {
-	x, there, bad := a.stored(r)
-	if bad != nil {
-		return bad
-	}
-	who, bad := a.changer(r)
-	if bad != nil {
-		return bad
-	}
-	name := r.PathValue("name")
-	if a.inFile(name) {
-		return a.livesInFile(name)
-	}
-	if bad := precondition(r, &x, there); bad != nil {
-		return bad
-	}
-	if p := config.CheckProject(name); p != nil {
-		return cannotBe(sentence(p.Text, p.Hint))
-	}
-	text, bad := readText(r)
-	if bad != nil {
-		return bad
-	}
-	out, bad := a.keep(r, who, newText{name: name, text: text}, &x)
+	out, added, bad := a.put(r, r.PathValue("name"), versionsOf(r), func() (string, *Problem) { return readText(r) })
 	if bad != nil {
 		return bad
 	}
 	w.Header().Set("ETag", out.ETag)
-	writeStatus(w, r, map[bool]int{false: http.StatusCreated, true: http.StatusOK}[there], out)
+	writeStatus(w, r, map[bool]int{true: http.StatusCreated, false: http.StatusOK}[added], out)
 	return nil
+}
+
+// put adds a project to the store, or replaces the text of one that has a version that the sender of r knows.
+func (a *projectAPI) put(r *http.Request, name string, known versions, read func() (string, *Problem)) (out KeptProject, added bool, bad *Problem) {
+	x, there, bad := a.named(r.Context(), name)
+	if bad != nil {
+		return out, false, bad
+	}
+	who, bad := a.changer(r)
+	if bad != nil {
+		return out, false, bad
+	}
+	if a.inFile(name) {
+		return out, false, a.livesInFile(name)
+	}
+	if bad := precondition(known, &x, there); bad != nil {
+		return out, false, bad
+	}
+	if p := config.CheckProject(name); p != nil {
+		return out, false, cannotBe(sentence(p.Text, p.Hint))
+	}
+	text, bad := read()
+	if bad == nil {
+		out, bad = a.keep(r, who, newText{name: name, text: text}, &x)
+	}
+	return out, !there, bad
 }
 
 // newText is what the text of a project shall be.
@@ -334,7 +343,12 @@ func (a *projectAPI) keep(r *http.Request, who string, n newText, x *store.Proje
 
 // removeProject answers DELETE /projects/{name}.
 func (a *projectAPI) removeProject(r *http.Request) (out RemovedProject, bad *Problem) {
-	x, there, bad := a.stored(r)
+	return a.remove(r, r.PathValue("name"), versionsOf(r))
+}
+
+// remove removes a project of the store that has a version that the sender of r knows.
+func (a *projectAPI) remove(r *http.Request, name string, known versions) (out RemovedProject, bad *Problem) {
+	x, there, bad := a.named(r.Context(), name)
 	if bad != nil {
 		return out, bad
 	}
@@ -342,14 +356,13 @@ func (a *projectAPI) removeProject(r *http.Request) (out RemovedProject, bad *Pr
 	if bad != nil {
 		return out, bad
 	}
-	name := r.PathValue("name")
 	switch {
 	case !there && a.inFile(name):
 		return out, a.livesInFile(name)
 	case !there:
 		return out, noProject(name)
 	}
-	if bad := precondition(r, &x, there); bad != nil {
+	if bad := precondition(known, &x, there); bad != nil {
 		return out, bad
 	}
 	out.ProjectEntry = a.entry(&x, a.count())
@@ -362,7 +375,7 @@ func (a *projectAPI) removeProject(r *http.Request) (out RemovedProject, bad *Pr
 		return out, a.problem(err)
 	}
 	if !removed {
-		x, there, _ := a.stored(r)
+		x, there, _ := a.named(r.Context(), name)
 		return out, outdated(&x, there)
 	}
 	a.homes.Use(r.Context())
@@ -540,10 +553,17 @@ func grows(before, after []string) bool {
 // tagOf returns the ETag of a version.
 func tagOf(version int64) string { return `"` + strconv.FormatInt(version, 10) + `"` }
 
+// versions are those that a request may change, and those that it must not.
+type versions struct{ match, none []string }
+
+func versionsOf(r *http.Request) versions {
+	return versions{r.Header.Values("If-Match"), r.Header.Values("If-None-Match")}
+}
+
 // precondition returns a problem if a request must not change x, which there says exists: it doesn't say
 // which version it knows, or knows another one (RFC 9110 §13.1, RFC 6585 §3).
-func precondition(r *http.Request, x *store.Project, there bool) *Problem {
-	match, none := r.Header.Values("If-Match"), r.Header.Values("If-None-Match")
+func precondition(known versions, x *store.Project, there bool) *Problem {
+	match, none := known.match, known.none
 	has := func(list []string) bool {
 		return slices.ContainsFunc(strings.Split(strings.Join(list, ","), ","), func(tag string) bool {
 			tag = strings.TrimSpace(tag)

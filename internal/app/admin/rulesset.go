@@ -27,7 +27,7 @@ func (a *ruleAPI) setRules(w http.ResponseWriter, r *http.Request) *Problem {
 	case !there:
 		return noProject(name)
 	}
-	if bad := precondition(r, &x, there); bad != nil {
+	if bad := precondition(versionsOf(r), &x, there); bad != nil {
 		return bad
 	}
 	n, bad := newRules(r, &x)

@@ -49,6 +49,7 @@ type source struct {
 	read    map[string]bool         // the lists that a page has read
 	pins    testPins
 	asked   []asking // the questions that wait
+	town    testProjects
 }
 
 // askedLock guards source.asked.
@@ -265,6 +266,34 @@ func (s *source) DecidePin(_ context.Context, by string, q admin.PinDecision, st
 func (s *source) ReadPins(context.Context) []admin.PinUnread {
 	s.did = append(s.did, "read all lists")
 	return s.pins.unread
+}
+
+func (s *source) ProjectsFor(_ context.Context, who *identity.Principal) ([]admin.ProjectEntry, *admin.Problem) {
+	return s.town.ProjectsFor(who)
+}
+
+func (s *source) ProjectFor(_ context.Context, who *identity.Principal, name string) (admin.ProjectDetails, *admin.Problem) {
+	return s.town.ProjectFor(who, name)
+}
+
+func (s *source) MayAddProjects(who *identity.Principal) bool {
+	return s.town.may(who, "default", identity.Admin)
+}
+
+func (s *source) TryProject(_ *http.Request, name, text string) (admin.ProjectPreview, *admin.Problem) {
+	return s.town.try(name, text)
+}
+
+func (s *source) PutProject(r *http.Request, name, text, match string) (admin.KeptProject, *admin.Problem) {
+	return s.town.put(r, name, text, match)
+}
+
+func (s *source) RemoveProject(r *http.Request, name, match string) (admin.RemovedProject, *admin.Problem) {
+	return s.town.drop(r, name, match)
+}
+
+func (s *source) ExportProject(_ *http.Request, name string) ([]byte, *admin.Problem) {
+	return []byte("dragoman:\n  projects:\n    " + name + ": {}\n"), nil
 }
 
 func (s *source) ToolCosts() []admin.ToolCost { return s.costs }

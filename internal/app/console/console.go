@@ -87,6 +87,7 @@ type Source interface {
 	// result.
 	Matrix() admin.Matrix
 	Reviewer
+	ProjectKeeper
 }
 
 // Options are the options of New. Only Source and Access are required.
@@ -163,7 +164,7 @@ func New(o Options) *Console {
 // To add a page, write its view, put its template in the folder templates, and register it in the subject that it
 // belongs to.
 func (c *Console) subjects(m *mount, o *Options) []subject {
-	lines := &where{}
+	lines := &where{project: m.project}
 	attention := &needs{config: o.Config, where: lines, operable: o.Operate != nil, changed: func() admin.Pins { return o.Source.ChangedPins() }}
 	edit := &editPage{m.frame, o.Add, o.Config, lines}
 	return []subject{
@@ -184,6 +185,7 @@ func (c *Console) subjects(m *mount, o *Options) []subject {
 		&compatibilityPage{o.Source},
 		&eventsPage{m.states.traffic},
 		&auditPages{o.Source},
+		&projectPages{frame: m.frame, source: o.Source},
 		&settingsPage{o.Config, lines},
 	}
 }
@@ -195,6 +197,8 @@ type Route struct {
 	// Sure is what somebody has to type who has signed in more than ten minutes ago, before some of the forms that go
 	// here do what they say; "" if nobody has to.
 	Sure string
+	// Whole says that the route is at this path only, and not also at that of each project; see Page.Whole.
+	Whole bool
 }
 
 // Table returns all routes of pages and of what belongs to them, sorted by path and method. Whoever has no session
@@ -202,7 +206,7 @@ type Route struct {
 func (c *Console) Table() (all []Route) {
 	for pattern, x := range c.frame.routes {
 		method, path, _ := strings.Cut(pattern, " ")
-		all = append(all, Route{method, path, x.least, x.sure})
+		all = append(all, Route{method, path, x.least, x.sure, c.frame.outside(strings.TrimPrefix(path, prefix))})
 	}
 	slices.SortFunc(all, func(a, b Route) int { return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Method, b.Method)) })
 	return all
@@ -266,13 +270,12 @@ func (c *Console) serve(w http.ResponseWriter, r *http.Request) {
 			m = c.in(project)
 		}
 		if m == c.mount || m == nil { // the answer is the same whether there is such a project or not
-			r = withState(r, c.states.begin(c.states.viewer(who, session), false))
-			c.frame.fail(w, r, noProject(project))
+			c.frame.fail(w, withState(withURL(r, asked.URL), c.states.begin(c.states.viewer(who, session), false)), noProject(project))
 			return
 		}
 	}
 	v := m.states.viewer(who, session)
-	r = withState(r, m.states.begin(v, false))
+	r = withState(c.door.access.Admitted(r, who), m.states.begin(v, false))
 	to := m.frame.find(r)
 	if !v.may(to.least) {
 		m.frame.fail(w, r, stateOf(r).forbidden(r, to.least))
@@ -317,7 +320,7 @@ func (c *Console) elsewhere(r *http.Request, who *identity.Principal) string {
 // noProject returns the error for a project that doesn't exist, or that must look so.
 func noProject(name string) error {
 	e := &pageError{Status: http.StatusNotFound, Title: excerpt.Line("No project has the name "+excerpt.Quote(name, 64), 200), Text: "It may have been removed, or you have no role in it.", Closed: true}
-	e.Next = Crumb{"Show the projects that you have a role in", mePath}
+	e.Next = Crumb{"Show the projects that you have a role in", pathOf("projects")}
 	return e
 }
 

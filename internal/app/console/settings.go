@@ -4,12 +4,14 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
+	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
 
@@ -20,6 +22,7 @@ type settings struct {
 	// Known is true if the line numbers of the settings are correct. It is false if the file has
 	// changed since Dragoman loaded it.
 	Known bool
+	Of    string // the project whose settings these are; "" for default
 }
 
 // settingLine shows a line of the configuration.
@@ -35,6 +38,7 @@ func (l settingLine) Indent() string { return "d" + strconv.Itoa(min(l.Depth, 6)
 // where caches the line numbers of the settings in the configuration file, because it takes longer
 // to read the file than to compute a page.
 type where struct {
+	project  string // whose settings are shown
 	mu       sync.Mutex
 	snapshot *config.Snapshot
 	changed  time.Time
@@ -42,7 +46,7 @@ type where struct {
 }
 
 func (w *where) of(s *config.Snapshot) map[string]int {
-	if s.File == "" {
+	if s.File == "" || w.project != event.DefaultProject { // a file has the lines of another project elsewhere
 		return nil
 	}
 	info, err := os.Stat(s.File)
@@ -62,6 +66,18 @@ func (w *where) of(s *config.Snapshot) map[string]int {
 	return lines
 }
 
+// ofProject are the settings below dragoman that a project has of its own. The others are about the process, so not
+// everybody who has a role in the project may read them.
+var ofProject = []string{"server", "limits", "expose", "pins", "questions", "tools", "policy", "servers"}
+
+// belongs reports whether the page about a project has a setting.
+func (w *where) belongs(path string) bool {
+	if w.project == event.DefaultProject {
+		return !within(path, "dragoman.projects") // each of them has a page of its own, for those who may see it
+	}
+	return path == "dragoman" || within(path, "mcpServers") || slices.ContainsFunc(ofProject, func(key string) bool { return within(path, "dragoman."+key) })
+}
+
 // settings returns the settings of server, or the global settings if server is "".
 func (w *where) settings(s *config.Snapshot, server string) *settings {
 	lines := w.of(s)
@@ -69,9 +85,14 @@ func (w *where) settings(s *config.Snapshot, server string) *settings {
 	if full, err := filepath.Abs(s.File); s.File != "" && err == nil {
 		out.File = full
 	}
+	if w.project != event.DefaultProject {
+		out.File, out.Of = "", w.project
+	}
 	seen := map[string]bool{}
 	for _, l := range s.Lines(lines) {
 		switch {
+		case !w.belongs(l.Path):
+			continue
 		case server == "" && (within(l.Path, "mcpServers") || within(l.Path, "dragoman.servers")):
 			continue // the page of each server shows the server's own settings
 		case server != "" && !within(l.Path, "mcpServers."+server) && !within(l.Path, "dragoman.servers."+server):

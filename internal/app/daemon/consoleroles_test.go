@@ -37,12 +37,14 @@ var sameOrigin = []string{"Sec-Fetch-Site", "same-origin", "Origin", "https://" 
 // TestTA50_EveryRouteOfTheConsole asks for each route of the console with everything that a request can have: nothing,
 // a session that has ended, keys and tokens with every role, and the sessions of people with and without a role in the
 // project. Whoever has no session gets 401 and nothing else; whoever has too low a role gets 403 in the frame, which
-// names nothing of the project; and a second admin is let in all the time.
+// names nothing of the project. It does the same below the path of another project, where who has no role gets the 404 of
+// a project that doesn't exist.
 func TestTA50_EveryRouteOfTheConsole(t *testing.T) {
 	t.Parallel()
 	database := filepath.Join(t.TempDir(), "dragoman.db")
 	p := idptest.New(t)
 	r := serve(t, snapshot(newWeb(t, true).as(t, "adas-server")), behindProxy(database), func(o *ServeOptions) {
+		o.Config.Projects = []config.Project{{Name: "shop", Config: snapshot(newWeb(t, true).as(t, "shops-server"))}}
 		o.Config.Access.Issuers = []config.Issuer{{Issuer: p.URL, Audience: []string{"api://dragoman"}, Roles: roles}}
 	})
 	desk := deskAt(t, database)
@@ -69,33 +71,17 @@ func TestTA50_EveryRouteOfTheConsole(t *testing.T) {
 	}
 	soon(t, "a session has ended", func() bool { return people["ended"].sees(r) == 401 })
 
-	has := map[string]identity.Role{"viewer": identity.Viewer, "operator": identity.Operator, "admin": identity.Admin, "caller": 0, "other viewer": 0, "other admin": 0}
-	for _, x := range consoleTable(t) {
-		path := regexp.MustCompile(`\{[a-z]+\}`).ReplaceAllString(strings.TrimSuffix(x.Path, "{$}"), "none")
-		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "DELETE"} {
-			for name, header := range credentials {
-				role, signedIn := has[name]
-				if signedIn && path == "/console/signout" && method == "POST" {
-					continue // it's what it says
-				}
-				a := r.do(t.Context(), method, path, nil, append(slices.Clone(sameOrigin), header...)...)
-				ours := method == x.Method || method == "HEAD" && x.Method == "GET"
-				switch {
-				case method == "PUT" && a.status == 405, method == "DELETE" && a.status == 405: // nobody's
-				case !signedIn && a.status != 401:
-					t.Errorf("%s %s with %s: %d", method, path, name, a.status)
-				case !signedIn, !ours:
-				case x.Least == 0 || role.Includes(x.Least) || x.Least == identity.Caller && (role != 0 || name == "caller"):
-					if a.status == 401 || a.status == 403 || a.status >= 500 {
-						t.Errorf("%s %s as %s: %d", method, path, name, a.status)
-					}
-				case a.status != 403 || method != "HEAD" && !(strings.Contains(a.body, `id="nav"`) && strings.Contains(a.body, "needs the role "+x.Least.String())):
-					t.Errorf("%s %s as %s: %d %s", method, path, name, a.status, a.body)
-				}
-				if (!signedIn || role == 0) && strings.Contains(a.body, "adas-server") {
-					t.Errorf("%s %s with %s names a server: %s", method, path, name, a.body)
-				}
+	has := map[string]map[string]identity.Role{
+		"default": {"viewer": identity.Viewer, "operator": identity.Operator, "admin": identity.Admin, "caller": identity.Caller},
+		"shop":    {"other viewer": identity.Viewer, "other admin": identity.Admin},
+		"nowhere": {},
+	}
+	for project, roles := range has {
+		for _, x := range consoleTable(t) {
+			if project != "default" && x.Whole {
+				continue
 			}
+			tryRoute(t, r, project, x, credentials, roles)
 		}
 	}
 	for _, name := range []string{"an MCP key", "an MCP token"} {
@@ -103,14 +89,60 @@ func TestTA50_EveryRouteOfTheConsole(t *testing.T) {
 			t.Errorf("the events with %s: %d", name, a.status)
 		}
 	}
-	for name := range has {
-		for _, path := range []string{"/mcp", "/p/default/mcp", "/s/adas-server/mcp"} {
+	for _, name := range []string{"viewer", "operator", "admin", "caller", "other viewer", "other admin"} {
+		for _, path := range []string{"/mcp", "/p/default/mcp", "/s/adas-server/mcp", "/p/shop/mcp", "/p/shop/s/shops-server/mcp"} {
 			if a := r.modern(path, "1", "tools/list", "", "", credentials[name]...); a.status != 401 {
 				t.Errorf("the session of %s at %s: %d", name, path, a.status)
 			}
 		}
 		if a := r.post("/console/signout", "", append(slices.Clone(sameOrigin), credentials[name]...)...); a.status != 200 {
 			t.Errorf("%s signs out: %d", name, a.status)
+		}
+	}
+}
+
+// tryRoute asks for a route of the console in a project, with every method and all credentials; roles are those in the
+// project of who has a session.
+func tryRoute(t *testing.T, r *rig, project string, x console.Route, credentials map[string][]string, roles map[string]identity.Role) {
+	path := regexp.MustCompile(`\{[a-z]+\}`).ReplaceAllString(strings.TrimSuffix(x.Path, "{$}"), "none")
+	if project != "default" {
+		path = "/console/p/" + project + strings.TrimPrefix(path, "/console")
+	}
+	for _, method := range []string{"GET", "HEAD", "POST", "PUT", "DELETE"} {
+		for name, header := range credentials {
+			role := roles[name]
+			signedIn := name != "nobody" && name != "ended" && !strings.HasPrefix(name, "an MCP")
+			if signedIn && path == "/console/signout" && method == "POST" {
+				continue // it's what it says
+			}
+			a := r.do(t.Context(), method, path, nil, append(slices.Clone(sameOrigin), header...)...)
+			ours := method == x.Method || method == "HEAD" && x.Method == "GET"
+			switch {
+			case method == "PUT" && a.status == 405, method == "DELETE" && a.status == 405: // nobody's
+			case !signedIn && a.status != 401:
+				t.Errorf("%s %s with %s: %d", method, path, name, a.status)
+			case !signedIn, project == "default" && !ours:
+			case project != "default" && role == 0:
+				if a.status != 404 || method != "HEAD" && !strings.Contains(a.body, "No project has the name") {
+					t.Errorf("%s %s as %s: %d", method, path, name, a.status)
+				}
+			case !ours:
+			case path == "/console/" && role == 0:
+				if a.status != 303 || a.header.Get("Location") != "/console/p/shop/" {
+					t.Errorf("%s begins at %d %s", name, a.status, a.header.Get("Location"))
+				}
+			case x.Least == 0 || role.Includes(x.Least) || x.Least == identity.Caller && role != 0:
+				if a.status == 401 || a.status == 403 || a.status >= 500 {
+					t.Errorf("%s %s as %s: %d", method, path, name, a.status)
+				}
+			case a.status != 403 || method != "HEAD" && !(strings.Contains(a.body, `id="nav"`) && strings.Contains(a.body, "needs the role "+x.Least.String())):
+				t.Errorf("%s %s as %s: %d %s", method, path, name, a.status, a.body)
+			}
+			for server, of := range map[string]string{"adas-server": "default", "shops-server": "shop"} {
+				if strings.Contains(a.body, server) && (of != project || !signedIn || role < identity.Viewer) {
+					t.Errorf("%s %s with %s names %s: %s", method, path, name, server, a.body)
+				}
+			}
 		}
 	}
 }
@@ -139,13 +171,16 @@ func (p *invited) streamOf(r *rig, page string) (status int, text string) {
 func TestTA49_OnePageForTwo(t *testing.T) {
 	t.Parallel()
 	database := filepath.Join(t.TempDir(), "dragoman.db")
-	r := serve(t, snapshot(newWeb(t, true).as(t, "adas-server")), behindProxy(database))
+	r := serve(t, snapshot(newWeb(t, true).as(t, "adas-server")), behindProxy(database), func(o *ServeOptions) {
+		o.Config.Projects = []config.Project{{Name: "shop", Config: snapshot(newWeb(t, true).as(t, "shops-server"))}}
+	})
 	roster := rosterAt(t, deskAt(t, database))
-	ada, ben, eve := invites(t, roster, "Ada-Admin", identity.Admin), invites(t, roster, "Ben", identity.Viewer), invitesTo(t, roster, "shop", "Eve", identity.Viewer)
+	ada, ben, eve := invites(t, roster, "Ada-Admin", identity.Admin), invites(t, roster, "Ben", identity.Viewer), invitesTo(t, roster, "shop", "Eve-Viewer", identity.Viewer)
 	for _, who := range []*invited{ada, ben, eve} {
 		who.enters(r)
 	}
-	pages := []string{"/console/", "/console/servers", "/console/servers/adas-server", "/console/servers/adas-serve", "/console/settings", "/console/me", "/console/servers/add", "/console/palette.json", "/console/nope"}
+	pages := []string{"/console/", "/console/servers", "/console/servers/adas-server", "/console/servers/adas-serve", "/console/settings", "/console/me", "/console/servers/add", "/console/palette.json", "/console/nope",
+		"/console/p/shop/", "/console/p/shop/servers", "/console/p/shop/servers/shops-server", "/console/p/shop/settings", "/console/p/shop/servers/add", "/console/p/shop/palette.json", "/console/p/shop/nope"}
 	streams := map[string]chan [2]string{}
 	var reading sync.WaitGroup
 	defer reading.Wait()
@@ -158,8 +193,8 @@ func TestTA49_OnePageForTwo(t *testing.T) {
 			})
 		}
 	}
-	admins := []string{"/edit", "/servers/add", "Ada-Admin", ada.id}
-	projects := append(slices.Clone(admins), "adas-serve", "/console/calls", "Ben")
+	admins := []string{"/edit", "/servers/add", "Ada-Admin", ada.id, "shops-serve", "Eve-Viewer"}
+	projects := []string{"/edit", "/servers/add", "Ada-Admin", ada.id, "adas-serve", `"/console/calls`, "Ben"}
 	for name, x := range map[string]struct {
 		who  *invited
 		bad  []string
@@ -178,8 +213,12 @@ func TestTA49_OnePageForTwo(t *testing.T) {
 		for _, page := range pages {
 			a := r.do(t.Context(), "GET", page, nil, x.who.header...)
 			look("the page", page, a.body)
-			if name == "eve" && (a.status == 200) != (page == "/console/me" || page == "/console/palette.json") {
+			own := strings.HasPrefix(page, "/console/p/shop/") && page != "/console/p/shop/servers/add" && page != "/console/p/shop/nope"
+			if name == "eve" && (a.status == 200) != (own || page == "/console/me" || page == "/console/palette.json") {
 				t.Errorf("eve gets %d from %s", a.status, page)
+			}
+			if name == "ben" && strings.HasPrefix(page, "/console/p/shop/") && a.status != 404 {
+				t.Errorf("ben gets %d from %s", a.status, page)
 			}
 		}
 		for range pages {
