@@ -66,7 +66,7 @@ func (x *Index) For(who Caller) View {
 	if x.Named() {
 		v.mine = make([]bool, len(x.rules))
 		for i := range x.rules {
-			v.mine[i] = x.rules[i].isFor(who)
+			v.mine[i] = x.rules[i].For(who)
 		}
 	}
 	return v

@@ -128,7 +128,7 @@ type Said struct {
 func (r Rules) Say(who Caller, server, item string) Said {
 	name := server + "/" + item
 	for i := range r {
-		if by := r[i].matches(name); by != "" && r[i].As == nil && r[i].isFor(who) {
+		if by := r[i].matches(name); by != "" && r[i].As == nil && r[i].For(who) {
 			return Said{r[i].Do, &r[i], by}
 		}
 	}
@@ -141,7 +141,7 @@ func (r Rules) AllowServer(who Caller, server string) bool {
 	for i := range r {
 		x := &r[i]
 		switch {
-		case x.As != nil, !x.isFor(who):
+		case x.As != nil, !x.For(who):
 		case x.Do != Deny && x.MayMatch(server):
 			return true
 		case x.Do == Deny && slices.ContainsFunc(x.Match, func(p string) bool { return matchesAll(p, server) }):
@@ -173,6 +173,24 @@ func (r *Rule) MayMatch(server string) bool {
 	return slices.ContainsFunc(r.Match, func(p string) bool { return MayName(p, server) })
 }
 
+// Match reports whether any of the rules matches an item of a server.
+func (r Rules) Match(server, item string) bool {
+	return slices.ContainsFunc(r, func(x Rule) bool { return x.matches(server+"/"+item) != "" })
+}
+
+// Equal reports whether two rules say the same, wherever they stand.
+func (r *Rule) Equal(q *Rule) bool {
+	return slices.Equal(r.Match, q.Match) && slices.Equal(r.Keys, q.Keys) && slices.Equal(r.People, q.People) && slices.Equal(r.Roles, q.Roles) && r.Do == q.Do && r.As.Equal(q.As)
+}
+
+// Equal reports whether clients see an item in the same way. nil is as the server has it.
+func (a *As) Equal(b *As) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Name == b.Name && a.Title == b.Title && a.Description == b.Description && slices.Equal(a.Hints, b.Hints)
+}
+
 // Everybody reports whether the rule is for everybody.
 func (r *Rule) Everybody() bool { return len(r.Keys)+len(r.People)+len(r.Roles) == 0 }
 
@@ -186,7 +204,8 @@ func (r *Rule) matches(name string) string {
 	return ""
 }
 
-func (r *Rule) isFor(who Caller) bool {
+// For reports whether the rule is for who.
+func (r *Rule) For(who Caller) bool {
 	return r.Everybody() || isOneOf(r.Keys, who.Key) || isOneOf(r.People, who.Person) || slices.ContainsFunc(r.Roles, func(least identity.Role) bool {
 		return slices.ContainsFunc(who.Roles, func(has identity.Role) bool { return has.Includes(least) })
 	})

@@ -321,3 +321,15 @@ func (p *printer) as(as *policy.As) {
 		p.line(5, h.Name+": "+strconv.FormatBool(h.Is))
 	}
 }
+
+// ParseRules reads a list of rules alone, YAML or JSON, as readPolicy does for the project that s is the configuration
+// of. References in it aren't looked up.
+func ParseRules(text []byte, s *Snapshot) (policy.Rules, Problems) {
+	c := &compiler{process: func(string) (string, bool) { return "", false }, env: func(string) (string, bool) { return "", false }, stored: true}
+	c.hideSecrets(nil)
+	of := &Snapshot{Servers: s.Servers}
+	c.readPolicy(c.readTree(text), of)
+	c.problems.sort()
+	c.source.show(c.file, c.problems)
+	return of.Policy, c.problems
+}
