@@ -64,7 +64,7 @@ func serving(t testing.TB, servers ...config.Server) *rig {
 }
 
 // servingSnapshot returns a rig with the servers of a configuration.
-func servingSnapshot(t testing.TB, c *config.Snapshot) *rig {
+func servingSnapshot(t testing.TB, c *config.Snapshot, change ...func(*runtime.Options)) *rig {
 	t.Helper()
 	recent := logring.New()
 	log := slog.New(logring.NewHandler(recent, slog.DiscardHandler))
@@ -72,7 +72,11 @@ func servingSnapshot(t testing.TB, c *config.Snapshot) *rig {
 	ring := calls.New(calls.Options{Record: true})
 	safe := emptySafe(t)
 	desk := access.NewDesk(safe)
-	r := &rig{t: t, runtime: runtime.New(runtime.Options{Config: c, Events: &event.Publisher{}, Calls: ring, Log: log, Recent: recent, Guard: guard, Principal: identity.Anyone, Budget: budget, Version: "test"})}
+	o := runtime.Options{Config: c, Events: &event.Publisher{}, Calls: ring, Log: log, Recent: recent, Guard: guard, Principal: identity.Anyone, Budget: budget, Version: "test"}
+	for _, f := range change {
+		f(&o)
+	}
+	r := &rig{t: t, runtime: runtime.New(o)}
 	r.runtime.Apply(event.DefaultProject, c)
 	trail := audit.New(audit.Options{Folder: filepath.Join(t.TempDir(), "audit"), Settings: func() audit.Settings { return audit.Settings{Level: audit.Names, Size: 1 << 20, Files: 2} }, Store: safe.Store()})
 	t.Cleanup(trail.Close)

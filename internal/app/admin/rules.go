@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/relay/policy"
 	"github.com/dragoman-mcp/dragoman/internal/setup/clientfile"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
+	"github.com/dragoman-mcp/dragoman/internal/team/store"
 )
 
 // Rules are the rules of a project that are in use, in the order in which they are asked. Those of default for its servers
@@ -70,6 +72,8 @@ type KeptRules struct {
 	Removed  int      `json:"removed" doc:"how many of the rules before it no longer has"`
 	Warnings []string `json:"warnings" doc:"what isn't right in the project's text, although it can be used; with check also what isn't right with the rules"`
 	Note     string   `json:"note,omitempty" doc:"a sentence if dragoman forgets the rules when it ends"`
+	// Effect is nil if the rules were written.
+	Effect *RuleEffect `json:"effect,omitempty" doc:"with check: what the rules would change, and for whom"`
 }
 
 // RuleUses says who may use an item.
@@ -117,15 +121,16 @@ var ruleRoutes = []route{
 	{
 		method: http.MethodGet, path: "/rules", house: true, least: identity.Viewer, name: "rules", summary: "The rules that are in use, each with the place where it stands, and with what isn't right",
 		answer: Rules{}, write: func(a *API, w http.ResponseWriter, r *http.Request) *Problem {
-			x := a.readRules(r)
+			who, _ := a.ruleAPI.access.Check(r)
+			x := a.RulesFor(r.Context(), who)
 			sendRules(w, r, x.ETag, x)
 			return nil
 		},
 	},
 	{
 		method: http.MethodPut, path: "/rules", house: true, least: identity.Operator, name: "setRules", matches: true,
-		summary: "Replace all rules of a project of the store by a list like that under `policy` in the configuration; that needs the version of its text in `If-Match`",
-		query:   []parameter{{"check", "boolean", "true: write nothing, and say what is wrong"}},
+		summary: "Replace all rules of a project of the store by a list like that under `policy` in the configuration; that needs the version of its text in `If-Match`. With `check`, say what they would change, also for a project of the file",
+		query:   []parameter{{"check", "boolean", "true: write nothing, and say what is wrong, and what they would change for whom"}},
 		body:    yamlText(""), answer: KeptRules{}, problems: slices.Concat([]int{404, 412, 413, 415, 422, 428}, houseProblems), write: func(a *API, w http.ResponseWriter, r *http.Request) *Problem { return a.setRules(w, r) },
 	},
 	{
@@ -147,10 +152,34 @@ type ruleAPI struct {
 	open     bool // programs on this machine need no key
 }
 
-// readRules answers GET /rules.
-func (a *ruleAPI) readRules(r *http.Request) Rules {
+// RulesFor returns the project's rules for who, without what only admins may know. It looks into the database first.
+func (a *ruleAPI) RulesFor(ctx context.Context, who *identity.Principal) Rules {
+	if a.projects.closed() == nil {
+		_ = a.safe.Store().Refresh(ctx) // without the database, we show what we know
+	}
+	out := a.KnownRules(who)
+	s := a.project.Current()
+	warnings := map[int][]string{}
+	for _, w := range a.project.RuleWarnings(s, a.knownTo(who)) {
+		warnings[w.Number] = append(warnings[w.Number], sentence(w.Text, w.Next))
+	}
+	for i := range out.Rules {
+		if x := &out.Rules[i]; x.Project == out.Project {
+			x.Warnings = warnings[x.Number]
+		}
+	}
+	return out
+}
+
+// KnownRules does the same as RulesFor without warnings, and doesn't look into the database. So it takes little time.
+func (a *ruleAPI) KnownRules(who *identity.Principal) Rules {
 	out := Rules{Project: a.project.name(), Home: "file", File: a.projects.file, Rules: []RuleEntry{}}
-	if x, ok, bad := a.projects.named(r.Context(), out.Project); bad == nil && ok && !a.projects.inFile(out.Project) {
+	var x store.Project
+	stored := false
+	if a.projects.closed() == nil && !a.projects.inFile(out.Project) {
+		x, stored = a.safe.Store().Snapshot().Project(out.Project)
+	}
+	if stored {
 		out.Home, out.File, out.ETag = "store", "", tagOf(x.Version)
 		out.Text, _ = clientfile.EntryText("project.yaml", []byte(x.Text), []string{"policy"})
 		_, problems := a.projects.homes.Problems()
@@ -160,23 +189,17 @@ func (a *ruleAPI) readRules(r *http.Request) Rules {
 	if s == nil {
 		return out
 	}
-	places := a.places()
-	warnings := map[int][]string{}
-	known := a.known()
-	known.Secret = !a.knowsAll(r)
-	for _, w := range a.project.RuleWarnings(s, known) {
-		warnings[w.Number] = append(warnings[w.Number], sentence(w.Text, w.Next))
-	}
+	places, secret := a.places(), !a.knowsAll(who)
 	for i := range s.Policy {
 		x := showRule(&s.Policy[i])
-		x.RulePlace, x.Warnings = places.rule(out.Project, i+1), warnings[i+1]
+		x.RulePlace = places.rule(out.Project, i+1)
 		out.Rules = append(out.Rules, x)
 	}
 	for i := range s.House {
 		if slices.ContainsFunc(s.Servers, func(c config.Server) bool { return c.Shared && s.House[i].MayMatch(c.Name) }) {
 			x := showRule(&s.House[i])
 			x.RulePlace = places.rule(event.DefaultProject, i+1)
-			if known.Secret && out.Project != event.DefaultProject {
+			if secret && out.Project != event.DefaultProject {
 				x.hide()
 			}
 			out.Rules = append(out.Rules, x)
@@ -185,10 +208,16 @@ func (a *ruleAPI) readRules(r *http.Request) Rules {
 	return out
 }
 
-// knowsAll reports whether the sender of a request may know the names of the project's keys and people.
-func (a *ruleAPI) knowsAll(r *http.Request) bool {
-	who, err := a.access.Check(r)
-	return err == nil && (a.access.May(who, a.project.name(), identity.Admin) == nil || a.access.May(who, event.DefaultProject, identity.Admin) == nil)
+// knowsAll reports whether who may know the names of the project's keys and people.
+func (a *ruleAPI) knowsAll(who *identity.Principal) bool {
+	return a.access.May(who, a.project.name(), identity.Admin) == nil || a.access.May(who, event.DefaultProject, identity.Admin) == nil
+}
+
+// knownTo returns which names rules of the project can mean, for warnings to who.
+func (a *ruleAPI) knownTo(who *identity.Principal) runtime.Known {
+	k := a.known()
+	k.Secret = !a.knowsAll(who)
+	return k
 }
 
 // RuleWarnings returns what isn't right with the project's own rules, limits and tools that are always listed, as

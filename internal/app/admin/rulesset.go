@@ -1,11 +1,14 @@
 package admin
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
+	"github.com/dragoman-mcp/dragoman/internal/relay/policy"
 	"github.com/dragoman-mcp/dragoman/internal/setup/clientfile"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 	"github.com/dragoman-mcp/dragoman/internal/team/store"
@@ -13,69 +16,123 @@ import (
 
 // setRules answers PUT /rules.
 func (a *ruleAPI) setRules(w http.ResponseWriter, r *http.Request) *Problem {
-	who, bad := a.changer(r)
+	check := r.URL.Query().Get("check") == "true"
+	if check {
+		a.readLists(r.Context())
+	}
+	out, bad := a.putRules(r, check, func(string, policy.Rules) (string, *Problem) { return readText(r) })
+	if bad == nil {
+		sendRules(w, r, out.ETag, out)
+	}
+	return bad
+}
+
+// putRules replaces the project's own rules by what change makes of them, or only says what that would do. What it
+// does with rules of the file is only that.
+func (a *ruleAPI) putRules(r *http.Request, check bool, change func(list string, rules policy.Rules) (string, *Problem)) (out KeptRules, bad *Problem) {
+	who, bad := a.sender(r)
 	if bad != nil {
-		return bad
+		return out, bad
 	}
 	name := a.project.name()
 	x, there, bad := a.projects.named(r.Context(), name)
 	switch {
 	case bad != nil:
-		return bad
+		return out, bad
+	case a.projects.inFile(name) && check:
+		return a.checkInFile(r.Context(), who, change)
 	case a.projects.inFile(name):
-		return a.projects.livesInFile(name)
+		return out, a.projects.livesInFile(name)
 	case !there:
-		return noProject(name)
+		return out, noProject(name)
 	}
 	if bad := precondition(versionsOf(r), &x, there); bad != nil {
-		return bad
+		return out, bad
 	}
-	n, bad := newRules(r, &x)
+	before, _ := a.projects.homes.Parse(name, x.Text, nil)
+	n, bad := newRules(&x, before.Config, change)
 	if bad != nil {
-		return bad
+		return out, bad
 	}
-	out := KeptRules{Warnings: []string{}}
-	if r.URL.Query().Get("check") == "true" {
+	out.Warnings = []string{}
+	if check {
 		out.Warnings, bad = a.projects.check(n)
 	} else {
 		var kept KeptProject
-		kept, bad = a.projects.keep(r, who, n, &x)
+		kept, bad = a.projects.keep(r, who.Subject, n, &x)
 		out.Written, out.Warnings, out.Note = true, kept.Warnings, kept.Note
 	}
 	if bad != nil {
 		if bad.Type == "project" {
 			bad = noRules(bad.Detail)
 		}
-		return bad
+		return out, bad
 	}
-	before, _ := a.projects.homes.Parse(name, x.Text, nil)
 	after, _ := a.projects.homes.Parse(name, n.text, nil)
 	out.Added, out.Removed = ruleChanges(before.Config, after.Config)
 	if !out.Written {
-		known := a.known()
-		known.Secret = !a.knowsAll(r)
-		out.Warnings = append(out.Warnings, a.ruleWarnings(after.Config, known)...)
+		out.Warnings = append(out.Warnings, a.ruleWarnings(after.Config, a.knownTo(who))...)
+		out.Effect, bad = a.effect(r.Context(), who, after.Config.Policy)
 	}
-	out.Rules = a.readRules(r)
-	sendRules(w, r, out.ETag, out)
-	return nil
+	out.Rules = a.RulesFor(r.Context(), who)
+	return out, bad
 }
 
-// newRules reads the rules that a request has, and returns the text of the project x with them. The rules are read
-// alone before, so that a problem has their line.
-func newRules(r *http.Request, x *store.Project) (n newText, bad *Problem) {
-	text, bad := readText(r)
-	if bad != nil {
-		return n, bad
+// checkInFile says what other rules would do in a project that lives in the configuration file.
+func (a *ruleAPI) checkInFile(ctx context.Context, who *identity.Principal, change func(string, policy.Rules) (string, *Problem)) (out KeptRules, bad *Problem) {
+	s := a.project.Current()
+	if s == nil {
+		return out, conflict("not-in-use", "The project is not in use", "Mend the configuration file first; `dragoman config check` says what is wrong.")
 	}
+	text, bad := change(rulesAsWritten(s), s.Policy)
+	if bad == nil {
+		bad = isList(text)
+	}
+	if bad != nil {
+		return out, bad
+	}
+	rules, problems := config.ParseRules([]byte(text), s)
+	warnings, wrong := sentences(problems, 0)
+	if len(wrong) > 0 {
+		return out, noRules(firstOf(wrong))
+	}
+	then := *s
+	then.Policy = rules
+	out.Warnings = append(warnings, a.ruleWarnings(&then, a.knownTo(who))...)
+	out.Added, out.Removed = ruleChanges(s, &then)
+	out.Effect, bad = a.effect(ctx, who, rules)
+	out.Rules = a.RulesFor(ctx, who)
+	return out, bad
+}
+
+// isList returns a problem if a text is no list of rules. It's read alone, so that the problem has its line.
+func isList(text string) *Problem {
 	items, problems := config.ListText([]byte(text))
 	_, wrong := sentences(problems, 0)
 	switch {
 	case len(wrong) > 0:
-		return n, noRules(firstOf(wrong))
+		return noRules(firstOf(wrong))
 	case items < 0:
-		return n, noRules("There is nothing in the text. To remove all rules, write [].")
-	case items == 0 && strings.HasSuffix(strings.TrimSpace(text), "]"):
+		return noRules("There is nothing in the text. To remove all rules, write [].")
+	}
+	return nil
+}
+
+// newRules returns the text of the project x with what change makes of its rules.
+func newRules(x *store.Project, s *config.Snapshot, change func(string, policy.Rules) (string, *Problem)) (n newText, bad *Problem) {
+	var rules policy.Rules
+	if s != nil {
+		rules = s.Policy
+	}
+	list, _ := clientfile.EntryText("project.yaml", []byte(x.Text), []string{"policy"})
+	text, bad := change(list, rules)
+	if bad == nil {
+		bad = isList(text)
+	}
+	if bad != nil {
+		return n, bad
+	}
+	if items, _ := config.ListText([]byte(text)); items == 0 && strings.HasSuffix(strings.TrimSpace(text), "]") {
 		text = ""
 	}
 	after, err := clientfile.SetEntryText("project.yaml", []byte(x.Text), []string{"policy"}, text)

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"net/http"
@@ -52,6 +53,53 @@ func (a *ruleAPI) decide(places rulePlaces, who runtime.Asker, kind catalog.Kind
 // ruledItem is an item of a server, and why no client sees it, if the server's list says so.
 type ruledItem struct{ server, name, hidden string }
 
+// asking is somebody about whom the rules can be asked.
+type asking struct {
+	kind, name, id string        // as in RuleUse
+	role           identity.Role // of whoever has only a role
+	asker          func() runtime.Asker
+}
+
+// bareRoles are the roles about which the rules are asked without a name.
+var bareRoles = []identity.Role{identity.Caller, identity.Viewer, identity.Operator, identity.Admin}
+
+// askers returns all about whom the rules can be asked: the keys and the people of the project, those who have only a
+// role, and whoever needs no key. What somebody may do is computed only when it's asked for: there may be thousands.
+func (a *ruleAPI) askers(ctx context.Context) (all []asking, bad *Problem) {
+	keys, err := a.desk.Keys(ctx)
+	if err != nil {
+		return nil, a.problem(err)
+	}
+	for _, k := range a.keysHere() {
+		if who := keys.Principal(k.ID); who != nil {
+			all = append(all, asking{kind: "key", name: k.Name, id: k.ID, asker: func() runtime.Asker { return a.withKey(&k, who) }})
+		}
+	}
+	for _, p := range a.roster.People().All() {
+		if len(p.Roles[a.project.name()]) > 0 {
+			all = append(all, asking{kind: "person", name: p.Name, id: p.ID, asker: func() runtime.Asker { return a.asker(&p) }})
+		}
+	}
+	return append(all, a.bareAskers()...), nil
+}
+
+// bareAskers returns those of askers who have no name.
+func (a *ruleAPI) bareAskers() (all []asking) {
+	for _, role := range bareRoles {
+		name := role.String()
+		if role != identity.Caller { // which alone doesn't open the endpoints
+			name = identity.Caller.String() + " and " + name
+		}
+		all = append(all, asking{kind: "role", name: name, role: role, asker: func() runtime.Asker {
+			return runtime.Asker{Caller: policy.Caller{Roles: []identity.Role{identity.Caller, role}}, In: true}
+		}})
+	}
+	if a.open {
+		all = append(all, asking{kind: "local", name: "local", asker: func() runtime.Asker { return a.project.Asker(identity.Local) }})
+	}
+	return all
+}
+
 // readRulesWho answers GET /rules/who.
 func (a *ruleAPI) readRulesWho(r *http.Request) (out RuleUses, bad *Problem) {
 	if bad := a.closed(); bad != nil {
@@ -86,34 +134,61 @@ func (a *ruleAPI) readRulesWho(r *http.Request) (out RuleUses, bad *Problem) {
 	if out.Note, item.hidden = a.listed(kind, &item); strings.Contains(item.name, "*") && !a.has(kind, &item) {
 		return out, badParameter("item", excerpt.Quote(text, maxName)+" is a pattern. Write the name of one item; `dragoman rules for NAME` lists all that somebody may use.")
 	}
+	askers, bad := a.askers(r.Context())
+	if bad != nil {
+		return out, bad
+	}
+	out.Who = a.uses(askers, kind, item)
+	return out, nil
+}
+
+// uses says which of some people may use an item.
+func (a *ruleAPI) uses(askers []asking, kind catalog.Kind, item ruledItem) (out []RuleUse) {
 	places := a.places()
-	add := func(kindOf, name, id string, who runtime.Asker) {
-		out.Who = append(out.Who, RuleUse{kindOf, name, id, a.decide(places, who, kind, item)})
+	for _, x := range askers {
+		out = append(out, RuleUse{x.kind, x.name, x.id, a.decide(places, x.asker(), kind, item)})
 	}
-	keys, err := a.desk.Keys(r.Context())
-	if err != nil {
-		return out, a.problem(err)
+	return out
+}
+
+// ToolUses says who may use a tool. It sends no requests.
+type ToolUses struct {
+	Item  string    // the tool, as rules write it
+	Bare  []RuleUse // those who have only a role, and whoever needs no key
+	Named []RuleUse // a page of the keys and people; none if who asks may not know them
+	Total int       // number of keys and people that fit, on all pages
+	All   int       // number of all of them
+	Knows bool      // whether who asks may know them
+}
+
+// UsesFor returns for who which keys and people whose names have a text may use a tool of a server. It returns at most
+// limit of them, without the first from.
+func (a *ruleAPI) UsesFor(ctx context.Context, who *identity.Principal, server, tool, text string, from, limit int) (out ToolUses, bad *Problem) {
+	if bad := a.closed(); bad != nil {
+		return out, bad
 	}
-	for _, k := range a.keysHere() {
-		if who := keys.Principal(k.ID); who != nil {
-			add("key", k.Name, k.ID, a.withKey(&k, who))
+	item := ruledItem{server: server, name: tool}
+	_, item.hidden = a.listed(catalog.KindTool, &item)
+	out.Item, out.Knows = server+"/"+policy.Tool(tool), a.knowsAll(who)
+	out.Bare = a.uses(a.bareAskers(), catalog.KindTool, item)
+	if !out.Knows {
+		return out, nil
+	}
+	askers, bad := a.askers(ctx)
+	if bad != nil {
+		return out, bad
+	}
+	var fit []asking
+	for _, x := range askers {
+		if x.id == "" {
+			continue
+		}
+		if out.All++; strings.Contains(strings.ToLower(x.name), strings.ToLower(text)) {
+			fit = append(fit, x)
 		}
 	}
-	for _, p := range a.roster.People().All() {
-		if len(p.Roles[a.project.name()]) > 0 {
-			add("person", p.Name, p.ID, a.asker(&p))
-		}
-	}
-	for _, role := range []identity.Role{identity.Caller, identity.Viewer, identity.Operator, identity.Admin} {
-		name := role.String()
-		if role != identity.Caller { // which alone doesn't open the endpoints
-			name = identity.Caller.String() + " and " + name
-		}
-		add("role", name, "", runtime.Asker{Caller: policy.Caller{Roles: []identity.Role{identity.Caller, role}}, In: true})
-	}
-	if a.open {
-		add("local", "local", "", a.project.Asker(identity.Local))
-	}
+	out.Total, from = len(fit), max(0, min(from, len(fit)))
+	out.Named = a.uses(fit[from:min(from+limit, len(fit))], catalog.KindTool, item)
 	return out, nil
 }
 
@@ -218,15 +293,36 @@ func (a *ruleAPI) readRulesFor(r *http.Request) (out RuleView, bad *Problem) {
 	if bad := a.closed(); bad != nil {
 		return out, bad
 	}
-	out = RuleView{Items: []RuleItem{}, Unread: []string{}}
-	who, bad := a.find(r, &out)
-	if bad != nil {
+	who, bad := a.find(r.Context(), "", r.URL.Query().Get("name"), &out)
+	if bad == nil {
+		a.readLists(r.Context())
+		a.view(who, &out)
+	}
+	return out, bad
+}
+
+// ViewFor returns what a key or a person may use, for who, who must be allowed to know that. kind is "key", "person" or "" for
+// both, and name a name or an id. It sends no requests.
+func (a *ruleAPI) ViewFor(ctx context.Context, who *identity.Principal, kind, name string) (out RuleView, bad *Problem) {
+	if bad := a.closed(); bad != nil {
 		return out, bad
 	}
-	a.readLists(r.Context())
+	if !a.knowsAll(who) {
+		return out, &Problem{Type: kindRole, Title: "This needs the role admin", Status: http.StatusForbidden, Detail: "Only admins of the project see what others may use. Ask one."}
+	}
+	asker, bad := a.find(ctx, kind, name, &out)
+	if bad == nil {
+		a.view(asker, &out)
+	}
+	return out, bad
+}
+
+// view adds all that somebody may use, and what they may not.
+func (a *ruleAPI) view(who runtime.Asker, out *RuleView) {
+	out.Items, out.Unread = []RuleItem{}, []string{}
 	lists := a.project.Lists()
 	if lists == nil {
-		return out, nil
+		return
 	}
 	for _, x := range lists.Of(mcp.MethodListTools) {
 		if !x.Have && len(x.Others) == 0 && x.Server != policy.ProjectPrompts {
@@ -240,9 +336,8 @@ func (a *ruleAPI) readRulesFor(r *http.Request) (out RuleView, bad *Problem) {
 		}
 	}
 	slices.SortStableFunc(out.Items, func(x, y RuleItem) int {
-		return strings.Compare(x.Server+"\x00"+x.Item, y.Server+"\x00"+y.Item)
+		return cmp.Or(strings.Compare(x.Server, y.Server), strings.Compare(x.Item, y.Item))
 	})
-	return out, nil
 }
 
 // readLists reads those lists of all servers that aren't fresh. It waits only briefly for them.
@@ -260,22 +355,24 @@ func (a *ruleAPI) readLists(ctx context.Context) {
 	reading.Wait()
 }
 
-// find finds the key or the person that a request names.
-func (a *ruleAPI) find(r *http.Request, out *RuleView) (who runtime.Asker, bad *Problem) {
-	name := r.URL.Query().Get("name")
-	keys, err := a.desk.Keys(r.Context())
+// find finds the key or the person with a name or an id. kind says which of both is meant; "" is any.
+func (a *ruleAPI) find(ctx context.Context, kind, name string, out *RuleView) (who runtime.Asker, bad *Problem) {
+	keys, err := a.desk.Keys(ctx)
 	if err != nil {
 		return who, a.problem(err)
 	}
 	found, names := []RuleView{}, map[string]bool{}
 	for _, k := range a.keysHere() {
+		if kind == "person" {
+			break
+		}
 		names[k.Name] = true
 		if p := keys.Principal(k.ID); p != nil && (k.ID == name || strings.EqualFold(k.Name, name)) {
 			found, who = append(found, RuleView{Kind: "key", Name: k.Name, ID: k.ID}), a.withKey(&k, p)
 		}
 	}
 	for _, p := range a.roster.People().All() {
-		if len(p.Roles[a.project.name()]) == 0 {
+		if kind == "key" || len(p.Roles[a.project.name()]) == 0 {
 			continue
 		}
 		names[p.Name] = true
@@ -300,3 +397,6 @@ func (a *ruleAPI) find(r *http.Request, out *RuleView) (who runtime.Asker, bad *
 	}
 	return who, conflict("several", "Several have this name", "Several have the name "+excerpt.Quote(name, maxName)+". Use an id instead: "+strings.Join(ids, ", ")+".")
 }
+
+// ToolInRules returns how rules write a tool after its server.
+func ToolInRules(name string) string { return policy.Tool(name) }
