@@ -50,6 +50,23 @@ type source struct {
 	pins    testPins
 	asked   []asking // the questions that wait
 	town    testProjects
+	rules   testRules
+}
+
+func (s *source) RulesFor(_ context.Context, who *identity.Principal) admin.Rules {
+	return s.KnownRules(who)
+}
+func (s *source) KnownRules(*identity.Principal) admin.Rules { return s.rules.now() }
+func (s *source) ChangeRules(r *http.Request, c admin.RuleChange) (admin.ChangedRules, *admin.Problem) {
+	return s.rules.change(c)
+}
+
+func (s *source) UsesFor(_ context.Context, who *identity.Principal, server, tool, text string, from, limit int) (admin.ToolUses, *admin.Problem) {
+	return s.rules.uses(who, server+"/"+tool, text, from, limit), nil
+}
+
+func (s *source) ViewFor(_ context.Context, _ *identity.Principal, kind, name string) (admin.RuleView, *admin.Problem) {
+	return s.rules.view(kind, name)
 }
 
 // askedLock guards source.asked.

@@ -87,7 +87,7 @@ var functions = template.FuncMap{
 	"message": func(text string) template.HTML { return peerText(text, len(text)+1, true) },
 	"full":    func(text string) template.HTML { return peerText(text, len(text)+1, false) },
 	"state":   stateMark, "bytes": bytesText, "upper": upper, "about": tokens.About,
-	"wire": wireText, "words": words, "escape": url.QueryEscape, "dict": dict, "plain": func(text string) string { return excerpt.Line(text, 200) }, "list": func(all ...any) []any { return all },
+	"unseen": func(text string) bool { return countInvisible(text) > 0 }, "wire": wireText, "words": words, "escape": url.QueryEscape, "dict": dict, "plain": func(text string) string { return excerpt.Line(text, 200) }, "list": func(all ...any) []any { return all },
 }
 
 var (

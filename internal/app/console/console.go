@@ -88,6 +88,7 @@ type Source interface {
 	Matrix() admin.Matrix
 	Reviewer
 	ProjectKeeper
+	Ruler
 }
 
 // Options are the options of New. Only Source and Access are required.
@@ -177,13 +178,14 @@ func (c *Console) subjects(m *mount, o *Options) []subject {
 		edit,
 		&findingsPage{m.frame, o.Source, m.feeds.changed},
 		&itemPages{m.frame, o.Source},
-		&toolPages{m.frame, o.Source},
+		&toolPages{m.frame, o.Source, edit},
 		&heldPages{frame: m.frame, source: o.Source},
 		&addPage{m.frame, o.Add},
 		&runPages{m.frame, o.Source},
 		&connectPage{o.Program, o.Path, o.Machine, o.Config},
 		&compatibilityPage{o.Source},
 		&eventsPage{m.states.traffic},
+		&rulePages{frame: m.frame, source: o.Source},
 		&auditPages{o.Source},
 		&projectPages{frame: m.frame, source: o.Source},
 		&settingsPage{o.Config, lines},

@@ -41,6 +41,8 @@ type toolList struct {
 	MoreUnread               int
 	Filtered                 bool
 	Configured               int // the number of configured servers
+	Switches                 bool
+	Pattern                  string // matches the tools that the filter selects, as far as a pattern can
 	Key                      string
 }
 
@@ -52,6 +54,7 @@ type toolRow struct {
 	Class, Word string
 	Rules       []string // why some or all clients do not see the tool; empty if all clients see it
 	Invisible   int      // the number of invisible characters in the name, the title and the whole description
+	Switch      *toolSwitch
 }
 
 // Renamed returns the tool's name at the endpoint /mcp. It returns "" if that is also the tool's
@@ -80,7 +83,10 @@ type toolPages struct {
 		StartRun(ctx context.Context, by admin.RunBy, server string, q admin.RunRequest) (admin.Run, *admin.Problem)
 		FindRun(id string) (admin.Run, *admin.Problem)
 		FindRuns(server, name string, limit int) []admin.Run
+		KnownRules(*identity.Principal) admin.Rules
+		UsesFor(ctx context.Context, who *identity.Principal, server, tool, text string, from, limit int) (admin.ToolUses, *admin.Problem)
 	}
+	edit *editPage
 }
 
 func (p *toolPages) register(f *frame) {
@@ -132,8 +138,11 @@ func (p *toolPages) tools(r *http.Request) (*View, error) {
 	if l.Filtered {
 		l.All = p.source.FindTools(admin.ToolQuery{Limit: 1, Brief: true}).Total
 	}
+	switches := p.switches(r)
 	for _, t := range found.Tools {
 		row := toolRowOf(t.Tool)
+		row.Switch = switches(&t.Tool)
+		l.Switches = l.Switches || row.Switch != nil
 		row.Revision, row.Invisible = revisions[t.Server], invisibleIn(&t.Tool, t.About)
 		l.Rows = append(l.Rows, row)
 		l.Key += t.Server + "\x00" + t.Name + row.Word + strconv.Itoa(t.Tokens) + row.Revision + "\n"
@@ -150,6 +159,7 @@ func (p *toolPages) tools(r *http.Request) (*View, error) {
 		l.Key += x.Endpoint + strconv.Itoa(x.Tokens)
 	}
 	l.MoreMeters = max(0, len(costs)-mostMeters)
+	l.Pattern = patternFor(query.Server, l.Search)
 	l.Key += strings.Join(l.Unread, "\n")
 	return &View{Title: "Tools", Data: l}, nil
 }
@@ -236,6 +246,7 @@ type toolView struct {
 	Endpoints   []endpointView
 	Run         *runForm
 	Runs        []runRow
+	Who         *whoView // nil in a stream of live values
 	Key         string
 }
 
@@ -290,6 +301,9 @@ func (p *toolPages) toolWith(r *http.Request, run *runForm, status int) (*View, 
 	}
 	for _, x := range p.source.FindRuns(s.Name, t.Name, mostRecentRuns) {
 		v.Runs = append(v.Runs, runRowOf(x))
+	}
+	if !stateOf(r).feed {
+		v.Who = p.who(r, &t.Tool)
 	}
 	v.Key = v.Word + v.ServerState + s.Revision + strconv.Itoa(t.Tokens) + string(t.Definition)
 	return &View{Title: t.Name, Crumbs: []Crumb{{"Servers", pathOf("servers")}, {s.Name, pathOf("servers", s.Name)}}, Data: v, Status: status}, nil

@@ -133,7 +133,7 @@ func BenchmarkConsole(b *testing.B) {
 		b.ReportMetric(idle, "%-of-a-core")
 		b.ReportMetric(0, "ns/op")
 	})
-	for _, x := range []struct{ name, path string }{{"overview", "/console/"}, {"tools", "/console/tools"}, {"search", "/console/tools?q=tool_17"}, {"calls", "/console/calls"}} {
+	for _, x := range []struct{ name, path string }{{"overview", "/console/"}, {"tools", "/console/tools"}, {"search", "/console/tools?q=tool_17"}, {"calls", "/console/calls"}, {"rules", "/console/rules"}, {"preview", "/console/rules/edit?match=*/tool_1*&what=deny"}, {"who", "/console/servers/server007/tools/tool_7"}} {
 		b.Run(x.name, func(b *testing.B) {
 			n, before := 0, cpuTime(b)
 			for b.Loop() {
