@@ -57,7 +57,11 @@ func playConsole(ctx context.Context, o *Options, p Pair) map[string]verdict {
 	defer s.strike()
 	names := o.helped(p)
 	a := &attendant{}
-	t, file, err := s.serve(ctx, o, p, func(settings map[string]any) { settings["questions"] = "console" }, fake.ClientOptions{})
+	var t *talk
+	file, err := s.serve(ctx, o, p, func(settings map[string]any) { settings["questions"] = "console" })
+	if err == nil {
+		t, err = s.open(ctx, p, fake.ClientOptions{})
+	}
 	if err != nil {
 		for _, name := range names {
 			out[name] = verdict{Fails, err.Error()}

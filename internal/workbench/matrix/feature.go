@@ -55,6 +55,7 @@ func features() []feature {
 		{"errors", "errors arrive with code, message and data, as the client's revision defines them", playErrors, nil, nil, false},
 		{"sign-in", "a server wants a sign-in: the client's person gets a link, the tools are there afterwards, and the call is executed", nil, nil, playSignIn, false},
 		{"confirm", "a rule wants a person to confirm a call: they are asked, and the server executes what they agree to, once", nil, nil, playConfirm, true},
+		{"search", "a client that searches finds a tool, reads its definition and calls it; what it calls, answers, asks and reports as if it were listed", nil, nil, playSearch, false},
 	}
 }
 

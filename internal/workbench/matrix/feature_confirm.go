@@ -20,7 +20,10 @@ func playConfirm(ctx context.Context, o *Options, p Pair) error {
 	s := &stage{program: o.Program}
 	defer s.strike()
 	var agree atomic.Bool
-	t, _, err := s.serve(ctx, o, p, func(map[string]any) {}, fake.ClientOptions{Answer: func(_ context.Context, a fake.Ask) ([]byte, *jsonrpc.Error) {
+	if _, err := s.serve(ctx, o, p, func(map[string]any) {}); err != nil {
+		return err
+	}
+	t, err := s.open(ctx, p, fake.ClientOptions{Answer: func(_ context.Context, a fake.Ask) ([]byte, *jsonrpc.Error) {
 		if agree.Load() {
 			return fake.Obliging(a)
 		}
@@ -29,7 +32,11 @@ func playConfirm(ctx context.Context, o *Options, p Pair) error {
 	if err != nil {
 		return err
 	}
-	err = t.confirm(ctx, &agree)
+	return s.end(ctx, t, t.confirm(ctx, &agree))
+}
+
+// end ends the only conversation of a stage. It adds to err what either end has seen of violations.
+func (s *stage) end(ctx context.Context, t *talk, err error) error {
 	for _, bad := range t.misdeeds(ctx) {
 		err = errors.Join(err, errors.New(bad))
 	}
@@ -43,33 +50,25 @@ func playConfirm(ctx context.Context, o *Options, p Pair) error {
 }
 
 // serve starts the server of a pair, and a serve in front of it whose rules want the tool count confirmed. more
-// changes its settings. It returns the conversation of the pair's client with it, and the file of its configuration.
-func (s *stage) serve(ctx context.Context, o *Options, p Pair, more func(settings map[string]any), with fake.ClientOptions) (t *talk, file string, err error) {
+// changes its settings. It returns the file of its configuration, and the client reaches it at s.where.
+func (s *stage) serve(ctx context.Context, o *Options, p Pair, more func(settings map[string]any)) (file string, err error) {
 	at, err := s.server(p) // first, for reported
 	if err != nil {
-		return nil, "", err
+		return "", err
 	}
 	home, err := s.furnish(o, p)
 	if err != nil {
-		return nil, "", err
+		return "", err
 	}
 	file = filepath.Join(home, "matrix.json")
 	if err := os.WriteFile(file, confirmConfig(at, more), 0o600); err != nil {
-		return nil, "", err
+		return "", err
 	}
 	run := append(s.program[:len(s.program):len(s.program)], "serve", "-c", file, "--no-console", "--listen", "127.0.0.1:0")
 	if p.ClientTransport == Stdio {
 		run = append(run, "--stdio")
 	}
-	if err := s.start(ctx, run, p.ClientTransport); err != nil {
-		return nil, "", err
-	}
-	with.Stderr, with.Capture = &s.output, s.capture
-	c, err := fake.OpenClient(ctx, "strict-"+p.Client.String(), s.where, with)
-	if err != nil {
-		return nil, "", fmt.Errorf("no conversation: %w", err)
-	}
-	return &talk{Pair: p, c: c}, file, nil
+	return file, s.start(ctx, run, p.ClientTransport)
 }
 
 // confirmConfig returns the configuration of a serve with a server, whose tool count needs confirmation.

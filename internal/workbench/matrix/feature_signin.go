@@ -39,14 +39,12 @@ func playSignIn(ctx context.Context, o *Options, p Pair) (err error) {
 		return err
 	}
 	person := &person{}
-	c, err := fake.OpenClient(ctx, "strict-"+p.Client.String(), s.where, fake.ClientOptions{Stderr: &s.output, Capture: s.capture, Answer: person.answer})
+	t, err := s.open(ctx, p, fake.ClientOptions{Answer: person.answer})
 	if err != nil {
-		return fmt.Errorf("no conversation: %w", err)
+		return err
 	}
-	t := &talk{Pair: p, c: c}
-	err = t.signIn(ctx, person, a)
-	err = errors.Join(err, c.Close())
-	for _, v := range append(c.Violations(), a.Violations()...) {
+	err = errors.Join(t.signIn(ctx, person, a), t.c.Close())
+	for _, v := range append(t.c.Violations(), a.Violations()...) {
 		if !t.provoked(v) {
 			err = errors.Join(err, errors.New("a violation: "+v))
 		}

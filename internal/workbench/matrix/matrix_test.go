@@ -4,6 +4,7 @@ import (
 	"context"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -55,7 +56,7 @@ func TestCorners(t *testing.T) {
 		if c.Console != c.Outcome && (c.Console != Works || !consoleHelps(c.Feature, c.Pair)) || consoleHelps(c.Feature, c.Pair) && c.Console != Works {
 			t.Errorf("%s, %s: with the console: %s: %s", c.Pair, c.Feature, c.Console, c.ConsoleReason)
 		}
-		if directly := c.ClientTransport == c.ServerTransport && (c.Feature != "sign-in" && c.Feature != "confirm" || c.Outcome == Absent); directly == (c.Direct == None) {
+		if directly := c.ClientTransport == c.ServerTransport && (!slices.Contains([]string{"sign-in", "confirm", "search"}, c.Feature) || c.Outcome == Absent); directly == (c.Direct == None) {
 			t.Errorf("%s, %s: directly %s", c.Pair, c.Feature, c.Direct)
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/workbench/fake"
 )
 
 // Options configure a run. Program is required.
@@ -182,9 +184,9 @@ func play(ctx context.Context, o *Options, p Pair, direct bool) map[string]verdi
 		return all(err)
 	}
 	defer s.strike()
-	t, err := s.open(ctx, p)
+	t, err := s.open(ctx, p, fake.ClientOptions{})
 	if err != nil {
-		return all(fmt.Errorf("no conversation: %w", err))
+		return all(err)
 	}
 	for _, f := range chosen {
 		out[f.name] = t.judge(ctx, &f)

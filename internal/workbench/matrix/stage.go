@@ -169,12 +169,13 @@ func (s *stage) bridge(ctx context.Context, run []string, t Transport) (fake.Whe
 }
 
 // open opens the conversation of a pair.
-func (s *stage) open(ctx context.Context, p Pair) (*talk, error) {
+func (s *stage) open(ctx context.Context, p Pair, with fake.ClientOptions) (*talk, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, openWithin, fmt.Errorf("the connection did not open within %s", openWithin))
 	defer cancel()
-	c, err := fake.OpenClient(ctx, "strict-"+p.Client.String(), s.where, fake.ClientOptions{Stderr: &s.output, Capture: s.capture})
+	with.Stderr, with.Capture = &s.output, s.capture
+	c, err := fake.OpenClient(ctx, "strict-"+p.Client.String(), s.where, with)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("no conversation: %w", err)
 	}
 	return &talk{Pair: p, c: c, direct: s.direct}, nil
 }

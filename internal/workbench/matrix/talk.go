@@ -10,6 +10,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/base/work"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/relay/finder"
 	"github.com/dragoman-mcp/dragoman/internal/workbench/fake"
 )
 
@@ -18,6 +19,7 @@ type talk struct {
 	Pair
 	c      *fake.Client
 	direct bool // the conversation does not go through Dragoman
+	search bool // tools are called through call_tool
 	// The numbers of violations that the client and the server had seen when misdeeds was last
 	// called.
 	seenByClient, seenByServer int
@@ -37,7 +39,11 @@ func (t *talk) call(ctx context.Context, method, params string, o fake.CallOptio
 
 // tool calls a tool. args is a JSON object.
 func (t *talk) tool(ctx context.Context, name, args string, o fake.CallOptions) (*fake.Reply, error) {
-	r, err := t.call(ctx, "tools/call", toolParams(name, args), o)
+	params := toolParams(name, args)
+	if t.search {
+		params = toolParams(finder.Call, params)
+	}
+	r, err := t.call(ctx, "tools/call", params, o)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
