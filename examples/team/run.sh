@@ -1,5 +1,5 @@
 #!/bin/sh
-# Two projects with three keys, rules, and a tool that changes. See README.md.
+# Two projects with three keys, rules, search mode, and a tool that changes. See README.md.
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../lib.sh"
 unset XDG_DATA_HOME
@@ -68,6 +68,11 @@ admin rules who files/delete_file >"$folder/who" 2>&1 || true
 prove 'because of the last rule' has "$folder/who" 'rule 3, *'
 ask "$shop" /p/shop/mcp tools/call "$writes"
 prove 'a client that cannot ask a person must not write' has "$folder/answer" 'wants a person to confirm it'
+ask "$shop" /p/shop/find/mcp tools/call '"arguments":{"query":"write or delete a file"},"name":"search_tools"'
+prove 'who searches finds the tool that writes' has "$folder/answer" 'files__write_file('
+prove 'and none that deletes' lacks "$folder/answer" files__delete_file
+ask "$shop" /p/shop/find/mcp tools/call '"arguments":{'"$writes"'},"name":"call_tool"'
+prove 'and must not write either' has "$folder/answer" 'wants a person to confirm it'
 can='{"elicitation":{"form":{}}}'
 ask "$shop" /p/shop/mcp tools/call "$writes"
 prove 'one that can shows what would be written' has "$folder/answer" 'coffee: 400'
@@ -76,6 +81,15 @@ state=$(sed -n 's/.*"requestState":"\([^"]*\)".*/\1/p' "$folder/answer")
 question=$(sed -n 's/.*"inputRequests":{"\([^"]*\)".*/\1/p' "$folder/answer")
 ask "$shop" /p/shop/mcp tools/call "$writes"',"requestState":"'"$state"'","inputResponses":{"'"$question"'":{"action":"accept","content":{}}}'
 prove 'then it is' has shop/new.txt 'coffee: 400'
+
+title 'Support searches'
+ask "$support" /p/support/mcp tools/list
+prove 'support-app lists a search and what its server is for' has "$folder/answer" '): what customers wait for'
+prove 'and no tool of the server' lacks "$folder/answer" files__
+ask "$support" /p/support/mcp tools/call '"arguments":{"query":"read a file"},"name":"search_tools"'
+prove 'it finds the tool that reads' has "$folder/answer" 'files__read_file('
+ask "$support" /p/support/mcp tools/call '"arguments":{"name":"files__read_file","arguments":{"path":"open.txt"}},"name":"call_read_tool"'
+prove 'and reads what customers wait for' has "$folder/answer" 'Ada waits'
 
 title 'A tool that has changed is held'
 # From now on, what is overwritten can't be brought back, and the server says so in the definitions of its tools.
