@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -10,6 +11,8 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
+	"github.com/dragoman-mcp/dragoman/internal/base/tokens"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 	"github.com/dragoman-mcp/dragoman/internal/team/prompt"
 	"github.com/dragoman-mcp/dragoman/internal/team/store"
@@ -30,6 +33,7 @@ type PromptEntry struct {
 	Newest      int64     `json:"newest" doc:"the number of the last version; the first is 1"`
 	Published   int64     `json:"published" doc:"the version that clients get; 0 if none is published"`
 	Active      bool      `json:"active" doc:"whether the published version is part of the instructions"`
+	Tokens      int       `json:"tokens" doc:"about how many tokens the published version's text needs in a model's context; 0 if none is published"`
 	Changed     time.Time `json:"changed" doc:"when the last version was made"`
 	By          string    `json:"by" doc:"who made it"`
 }
@@ -46,6 +50,7 @@ type PromptVersion struct {
 	Description string           `json:"description,omitempty" doc:"what it's for"`
 	Text        string           `json:"text" doc:"the text, in which {{name}} is an argument"`
 	Arguments   []PromptArgument `json:"arguments" doc:"the arguments of the text"`
+	Tokens      int              `json:"tokens" doc:"about how many tokens the text needs in a model's context, without the values of its arguments"`
 	Made        time.Time        `json:"made" doc:"when the version was made"`
 	By          string           `json:"by" doc:"who made it"`
 }
@@ -92,22 +97,34 @@ var promptRoutes = []route{
 	{
 		method: http.MethodPost, path: "/prompts", house: true, least: identity.Operator, name: "addPrompt", summary: "Add a version of a prompt, which nobody gets before it's published; the versions before stay",
 		body: PromptRequest{}, answer: KeptPrompt{}, status: http.StatusCreated, problems: slices.Concat([]int{400, 413, 415, 422}, houseProblems),
-		read: withBody(maxPromptBody, func(a *API, r *http.Request, q PromptRequest) (KeptPrompt, *Problem) { return a.addPrompt(r, q) }),
+		read: withBody(maxPromptBody, func(a *API, r *http.Request, q PromptRequest) (KeptPrompt, *Problem) {
+			return a.changePrompt(r, func(by string) (KeptPrompt, *Problem) { return a.AddPrompt(r.Context(), by, q) })
+		}),
 	},
 	{
 		method: http.MethodPost, path: "/prompts/{name}/publish", house: true, least: identity.Operator, name: "publishPrompt", summary: "Let clients get a version of a prompt, in place of the one before",
 		body: PromptPublication{}, answer: KeptPrompt{}, problems: slices.Concat([]int{400, 404, 413, 415, 422}, houseProblems),
 		read: withBody(maxPromptBody, func(a *API, r *http.Request, q PromptPublication) (KeptPrompt, *Problem) {
-			return a.publishPrompt(r, q)
+			return a.changePrompt(r, func(by string) (KeptPrompt, *Problem) {
+				return a.PublishPrompt(r.Context(), by, r.PathValue("name"), q.Version)
+			})
 		}),
 	},
 	{
 		method: http.MethodPost, path: "/prompts/{name}/activate", house: true, least: identity.Operator, name: "activatePrompt", summary: "Make a published prompt part of the instructions, in place of the one before",
-		answer: KeptPrompt{}, problems: slices.Concat([]int{404, 422}, houseProblems), read: func(a *API, r *http.Request) (any, *Problem) { return result(a.activatePrompt(r)) },
+		answer: KeptPrompt{}, problems: slices.Concat([]int{404, 422}, houseProblems), read: func(a *API, r *http.Request) (any, *Problem) {
+			return result(a.changePrompt(r, func(by string) (KeptPrompt, *Problem) {
+				return a.ActivatePrompt(r.Context(), by, r.PathValue("name"))
+			}))
+		},
 	},
 	{
 		method: http.MethodPost, path: "/prompts/{name}/off", house: true, least: identity.Operator, name: "putOffPrompt", summary: "Let clients get no version of a prompt any more, and take it out of the instructions; its versions stay",
-		answer: KeptPrompt{}, problems: slices.Concat([]int{404}, houseProblems), read: func(a *API, r *http.Request) (any, *Problem) { return result(a.putOffPrompt(r)) },
+		answer: KeptPrompt{}, problems: slices.Concat([]int{404}, houseProblems), read: func(a *API, r *http.Request) (any, *Problem) {
+			return result(a.changePrompt(r, func(by string) (KeptPrompt, *Problem) {
+				return a.PutOffPrompt(r.Context(), by, r.PathValue("name"))
+			}))
+		},
 	},
 }
 
@@ -120,21 +137,30 @@ const usualVersions, mostVersions = 10, 50
 // promptAPI keeps the prompts of a project.
 type promptAPI struct{ house }
 
-// readPrompts answers GET /prompts.
-func (a *promptAPI) readPrompts(r *http.Request) (any, *Problem) {
+// OwnPrompts returns the prompts of the project, sorted by name, also while the database can't be read.
+func (a *promptAPI) OwnPrompts() ([]PromptEntry, *Problem) {
 	if bad := a.closed(); bad != nil {
 		return nil, bad
 	}
-	all := a.safe.Store().Snapshot().Prompts(a.project.name())
-	p, bad := pageOf(r, all, func(x *store.Prompt) string { return x.Name })
+	stored := a.safe.Store().Snapshot().Prompts(a.project.name())
+	all := make([]PromptEntry, 0, len(stored))
+	for i := range stored {
+		all = append(all, a.showPrompt(&stored[i]))
+	}
+	return all, nil
+}
+
+// readPrompts answers GET /prompts.
+func (a *promptAPI) readPrompts(r *http.Request) (any, *Problem) {
+	all, bad := a.OwnPrompts()
 	if bad != nil {
 		return nil, bad
 	}
-	out := Prompts{Prompts: make([]PromptEntry, 0, len(p.items)), Total: len(all), Next: p.next}
-	for i := range p.items {
-		out.Prompts = append(out.Prompts, a.showPrompt(&p.items[i]))
+	p, bad := pageOf(r, all, func(x *PromptEntry) string { return x.Name })
+	if bad != nil {
+		return nil, bad
 	}
-	return out, nil
+	return Prompts{Prompts: p.items, Total: len(all), Next: p.next}, nil
 }
 
 // readPrompt answers GET /prompts/{name}.
@@ -157,27 +183,47 @@ func (a *promptAPI) readPrompt(r *http.Request) (PromptDetails, *Problem) {
 		}
 		before = n
 	}
-	x, bad := a.prompt(r.PathValue("name"))
+	return a.FindPrompt(r.Context(), r.PathValue("name"), before, limit)
+}
+
+// FindPrompt returns a prompt with at most so many versions before one; 0 is the newest. It reads the database. If
+// that can't be read, it returns a problem, and with it the prompt with the version that clients get, if there is one.
+func (a *promptAPI) FindPrompt(ctx context.Context, name string, before int64, limit int) (out PromptDetails, bad *Problem) {
+	if bad := a.closed(); bad != nil {
+		return out, bad
+	}
+	x, bad := a.prompt(name)
 	if bad != nil {
-		return PromptDetails{}, bad
+		return out, bad
 	}
-	list, err := a.safe.Store().PromptVersions(r.Context(), x.Project, x.Name, before, limit)
+	out = PromptDetails{PromptEntry: a.showPrompt(&x), Versions: []PromptVersion{}}
+	list, err := a.safe.Store().PromptVersions(ctx, x.Project, x.Name, before, limit)
 	if err != nil {
-		return PromptDetails{}, a.problem(err)
+		if bad = a.problem(err); x.Published != 0 {
+			list = []store.PromptVersion{x.Served}
+		}
 	}
-	out := PromptDetails{PromptEntry: a.showPrompt(&x), Versions: []PromptVersion{}}
 	for _, v := range list {
-		one := PromptVersion{Version: v.Version, Description: v.Description, Text: v.Text, Arguments: []PromptArgument{}, Made: v.Made.UTC(), By: a.nameOf(v.Actor)}
+		one := PromptVersion{Version: v.Version, Description: v.Description, Text: v.Text, Arguments: []PromptArgument{}, Tokens: tokens.Text(v.Text), Made: v.Made.UTC(), By: a.nameOf(v.Actor)}
 		for _, arg := range v.Arguments {
 			one.Arguments = append(one.Arguments, PromptArgument(arg))
 		}
 		out.Versions = append(out.Versions, one)
 	}
-	return out, nil
+	return out, bad
 }
 
-// addPrompt answers POST /prompts.
-func (a *promptAPI) addPrompt(r *http.Request, q PromptRequest) (KeptPrompt, *Problem) {
+// changePrompt answers a request to change a prompt: change gets the subject of its sender.
+func (a *promptAPI) changePrompt(r *http.Request, change func(by string) (KeptPrompt, *Problem)) (KeptPrompt, *Problem) {
+	by, bad := a.changer(r)
+	if bad != nil {
+		return KeptPrompt{}, bad
+	}
+	return change(by)
+}
+
+// AddPrompt adds a version of a prompt for by, the subject of a principal. Nobody gets it before it's published.
+func (a *promptAPI) AddPrompt(ctx context.Context, by string, q PromptRequest) (KeptPrompt, *Problem) {
 	p := prompt.Prompt{Name: q.Name, Description: q.Description, Text: q.Text, Arguments: []prompt.Argument{}}
 	for _, arg := range q.Arguments {
 		p.Arguments = append(p.Arguments, prompt.Argument(arg))
@@ -185,32 +231,30 @@ func (a *promptAPI) addPrompt(r *http.Request, q PromptRequest) (KeptPrompt, *Pr
 	if err := p.Check(); err != nil {
 		return KeptPrompt{}, a.promptProblem(err)
 	}
-	return a.changePrompt(r, p.Name, func(t *store.Tx) error {
+	return a.writePrompt(ctx, by, p.Name, func(t *store.Tx) error {
 		_, err := t.AddPrompt(a.project.name(), &p)
 		return err
 	})
 }
 
-// publishPrompt answers POST /prompts/{name}/publish.
-func (a *promptAPI) publishPrompt(r *http.Request, q PromptPublication) (KeptPrompt, *Problem) {
-	name := r.PathValue("name")
-	return a.changePrompt(r, name, func(t *store.Tx) error {
-		version, err := t.PublishPrompt(a.project.name(), name, q.Version, (*prompt.Prompt).CheckActive)
-		if version != 0 || err != nil {
+// PublishPrompt lets clients get a version of a prompt in place of the one before; 0 is the newest.
+func (a *promptAPI) PublishPrompt(ctx context.Context, by, name string, version int64) (KeptPrompt, *Problem) {
+	return a.writePrompt(ctx, by, name, func(t *store.Tx) error {
+		published, err := t.PublishPrompt(a.project.name(), name, version, (*prompt.Prompt).CheckActive)
+		if published != 0 || err != nil {
 			return err
 		}
 		x, bad := a.prompt(name)
 		if bad != nil {
 			return bad
 		}
-		return &Problem{Type: "no-such-version", Title: "No such version", Status: http.StatusNotFound, Detail: fmt.Sprintf("The prompt %s has no version %d; the newest is %d.", x.Name, q.Version, x.Newest)}
+		return &Problem{Type: "no-such-version", Title: "No such version", Status: http.StatusNotFound, Detail: fmt.Sprintf("The prompt %s has no version %d; the newest is %d.", x.Name, version, x.Newest)}
 	})
 }
 
-// activatePrompt answers POST /prompts/{name}/activate.
-func (a *promptAPI) activatePrompt(r *http.Request) (KeptPrompt, *Problem) {
-	name := r.PathValue("name")
-	return a.changePrompt(r, name, func(t *store.Tx) error {
+// ActivatePrompt makes the published version of a prompt part of the instructions, in place of the prompt before.
+func (a *promptAPI) ActivatePrompt(ctx context.Context, by, name string) (KeptPrompt, *Problem) {
+	return a.writePrompt(ctx, by, name, func(t *store.Tx) error {
 		version, err := t.ActivatePrompt(a.project.name(), name, (*prompt.Prompt).CheckActive)
 		if version != 0 || err != nil {
 			return err
@@ -222,22 +266,47 @@ func (a *promptAPI) activatePrompt(r *http.Request) (KeptPrompt, *Problem) {
 	})
 }
 
-// putOffPrompt answers POST /prompts/{name}/off.
-func (a *promptAPI) putOffPrompt(r *http.Request) (KeptPrompt, *Problem) {
-	name := r.PathValue("name")
-	return a.changePrompt(r, name, func(t *store.Tx) error {
+// PutOffPrompt lets clients get no version of a prompt any more.
+func (a *promptAPI) PutOffPrompt(ctx context.Context, by, name string) (KeptPrompt, *Problem) {
+	return a.writePrompt(ctx, by, name, func(t *store.Tx) error {
 		_, err := t.PutOffPrompt(a.project.name(), name)
 		return err
 	})
 }
 
-// changePrompt makes a change of a prompt for the sender of a request, and returns the prompt as it is then.
-func (a *promptAPI) changePrompt(r *http.Request, name string, change func(*store.Tx) error) (KeptPrompt, *Problem) {
-	who, bad := a.changer(r)
-	if bad != nil {
+// Instructions are what clients of some revisions get as instructions.
+type Instructions struct {
+	Text      string
+	Revisions []string // their dates, the oldest first
+	Tokens    int
+}
+
+// InstructionsWith returns what clients of each revision would get as instructions from the project's endpoint if a
+// prompt were the active one with this version: an entry for each different text. unread has the names of servers
+// whose part isn't known yet. It sends nothing to servers.
+func (a *promptAPI) InstructionsWith(ctx context.Context, v *PromptVersion) (all []Instructions, unread []string) {
+	active := prompt.Prompt{Description: v.Description, Text: v.Text}
+	for _, revision := range mcp.Revisions() {
+		text := active.Instructions()
+		if a.project.Project != nil {
+			text, unread = a.project.InstructionsWith(ctx, revision, &active)
+		}
+		i := slices.IndexFunc(all, func(x Instructions) bool { return x.Text == text })
+		if i < 0 {
+			i = len(all)
+			all = append(all, Instructions{Text: text, Tokens: tokens.Text(text)})
+		}
+		all[i].Revisions = append(all[i].Revisions, revision.String())
+	}
+	return all, unread
+}
+
+// writePrompt makes a change of a prompt, and returns the prompt as it is then.
+func (a *promptAPI) writePrompt(ctx context.Context, by, name string, change func(*store.Tx) error) (KeptPrompt, *Problem) {
+	if bad := a.closed(); bad != nil {
 		return KeptPrompt{}, bad
 	}
-	if err := a.safe.Store().Write(r.Context(), who, change); err != nil {
+	if err := a.safe.Store().Write(ctx, by, change); err != nil {
 		return KeptPrompt{}, a.promptProblem(err)
 	}
 	x, bad := a.prompt(name)
@@ -251,7 +320,11 @@ func (a *promptAPI) changePrompt(r *http.Request, name string, change func(*stor
 func (a *promptAPI) promptProblem(err error) *Problem {
 	var bad *Problem
 	if m, ok := prompt.MistakeOf(err); ok {
-		return &Problem{Type: "prompt", Title: "This prompt can't be used this way", Status: http.StatusUnprocessableEntity, Detail: sentence(m.Text, m.Next)}
+		out := &Problem{Type: "prompt", Title: "This prompt can't be used this way", Status: http.StatusUnprocessableEntity, Detail: sentence(m.Text, m.Next)}
+		if m.Part != "" {
+			out.Errors = []ValueError{{"/" + m.Part, m.Text}}
+		}
+		return out
 	} else if errors.As(err, &bad) {
 		return bad
 	}
@@ -276,12 +349,12 @@ func (a *promptAPI) prompt(name string) (store.Prompt, *Problem) {
 }
 
 func (a *promptAPI) showPrompt(x *store.Prompt) PromptEntry {
-	about := x.Last.Description
+	about, cost := x.Last.Description, 0
 	if x.Published != 0 {
-		about = x.Served.Description
+		about, cost = x.Served.Description, tokens.Text(x.Served.Text)
 	}
 	return PromptEntry{
-		Name: x.Name, Project: x.Project, Description: about, Newest: x.Newest, Published: x.Published, Active: x.Active,
+		Name: x.Name, Project: x.Project, Description: about, Newest: x.Newest, Published: x.Published, Active: x.Active, Tokens: cost,
 		Changed: x.Last.Made.UTC(), By: a.nameOf(x.Last.Actor),
 	}
 }

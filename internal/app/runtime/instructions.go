@@ -17,6 +17,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
+	"github.com/dragoman-mcp/dragoman/internal/team/prompt"
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 )
 
@@ -198,6 +199,18 @@ func readText(r io.Reader, log *slog.Logger) string {
 		return ""
 	}
 	return strings.TrimSpace(string(b))
+}
+
+// InstructionsWith returns the instructions that a client of a revision would get from the endpoint of all servers if
+// active were the project's active prompt. The client may see all servers, and says nothing of itself. unread has the
+// names of the servers whose part isn't known yet, since nobody has opened them.
+func (p *Project) InstructionsWith(ctx context.Context, revision mcp.Revision, active *prompt.Prompt) (text string, unread []string) {
+	g, s := p.merged(), p.Current()
+	if g == nil || s == nil {
+		return active.Instructions(), nil
+	}
+	f := &mcp.ClientInfo{Revision: revision}
+	return g.View(f, nil).KnownInstructions(ctx, p.identity(s, active.Instructions))
 }
 
 // activePrompt reads what the active prompt of a requirements server says, which is a resource of it.

@@ -422,7 +422,7 @@ func (p *Project) planLocked(s *config.Snapshot, order []*server, enabled []conf
 func (p *Project) newMerged(s *config.Snapshot, order []*server, enabled []config.Server) *gateway.Merged {
 	gate, policy := &p.runtime.opts.Gate, p.policy.Load()
 	g := &gateway.Merged{
-		Bridge: p.bridge, Policy: policy.chain(gate.Policy), Audit: gate.Audit, Project: p.name, Listens: &p.listens, Names: catalog.Names{Separator: s.Separator}, Identity: p.identity(s),
+		Bridge: p.bridge, Policy: policy.chain(gate.Policy), Audit: gate.Audit, Project: p.name, Listens: &p.listens, Names: catalog.Names{Separator: s.Separator}, Identity: p.identity(s, p.prompts.instructions),
 		Prefixes: make(map[string]string), Expose: exposedOf(enabled...), Filter: p.filterBy(policy), Vet: policy.vet(p.vet(enabled...)), Renames: policy.renames(), Withholds: p.PinMode() == pins.Hold, Clean: p.Clean, URIs: &p.uris, Before: p.gateway,
 		SignIn: p.signIn, Own: p.prompts.upstream(), Questions: p.inbox(s), Shortener: p.shortener, Find: p.findBy(s, policy, enabled),
 	}
@@ -439,8 +439,9 @@ func (p *Project) newMerged(s *config.Snapshot, order []*server, enabled []confi
 }
 
 // identity returns the name, title and version with which Dragoman describes itself. Environment
-// variables override the configuration, so that a container needs no configuration file.
-func (p *Project) identity(s *config.Snapshot) catalog.Identity {
+// variables override the configuration, so that a container needs no configuration file. active returns what the
+// active prompt says.
+func (p *Project) identity(s *config.Snapshot, active func() string) catalog.Identity {
 	or := func(env, value string) string {
 		if v := os.Getenv(env); v != "" {
 			return v
@@ -460,7 +461,7 @@ func (p *Project) identity(s *config.Snapshot) catalog.Identity {
 	f.From = in.From
 	f.Instructions = func(ctx context.Context, client *mcp.ClientInfo) string {
 		own := fill(p.texts.get(ctx, in, p.log), p.name, client)
-		return strings.TrimSpace(own + "\n\n" + p.prompts.instructions())
+		return strings.TrimSpace(own + "\n\n" + active())
 	}
 	return f
 }

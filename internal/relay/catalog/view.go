@@ -119,3 +119,17 @@ func (v View) Info(ctx context.Context) *mcp.ServerInfo {
 	}
 	return info
 }
+
+// KnownInstructions returns the instructions that the client would get if Dragoman's own were those of own. It reads
+// nothing from servers: unread has the names of those whose instructions aren't known yet.
+func (v View) KnownInstructions(ctx context.Context, own Identity) (text string, unread []string) {
+	hellos, names := v.mask(v.c.knownHellos(v.c.audience(v.client)))
+	for i, h := range hellos {
+		if h == nil && v.Shows(KindServer, names[i], "") {
+			unread = append(unread, names[i])
+		}
+	}
+	quoted := own.instructions(ctx, v.client, names, hellos)
+	text, _ = jsonrpc.Text(quoted, jsonrpc.Whole(quoted))
+	return text, unread
+}

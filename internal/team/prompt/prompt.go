@@ -45,13 +45,26 @@ const (
 )
 
 // Mistake says what is wrong with a prompt, and what to do.
-type Mistake struct{ Text, Next string }
+type Mistake struct {
+	Text, Next string
+	// Part is what of the prompt is wrong: name, description, text, or an argument as arguments/INDEX. It's "" for a
+	// mistake that isn't in the prompt itself.
+	Part string
+}
 
 func (m *Mistake) Error() string { return m.Text }
 
 func wrong(next, format string, args ...any) error {
-	return &Mistake{fmt.Sprintf(format, args...), next}
+	return &Mistake{Text: fmt.Sprintf(format, args...), Next: next}
 }
+
+// wrongIn does the same as wrong for a part of a prompt.
+func wrongIn(part, next, format string, args ...any) error {
+	return &Mistake{fmt.Sprintf(format, args...), next, part}
+}
+
+// argumentPart is Mistake.Part of the argument at an index.
+func argumentPart(i int) string { return fmt.Sprintf("arguments/%d", i) }
 
 // Check returns a *Mistake if a prompt can't be kept.
 func (p *Prompt) Check() error {
@@ -60,17 +73,17 @@ func (p *Prompt) Check() error {
 	}
 	switch {
 	case strings.TrimSpace(p.Text) == "":
-		return wrong("write what the model shall read", "the prompt's text is empty")
+		return wrongIn("text", "write what the model shall read", "the prompt's text is empty")
 	case len(p.Text) > MaxText:
-		return wrong("shorten it", "the prompt's text has %d bytes, and at most %d are allowed", len(p.Text), MaxText)
+		return wrongIn("text", "shorten it", "the prompt's text has %d bytes, and at most %d are allowed", len(p.Text), MaxText)
 	case len(p.Description) > MaxDescription:
-		return wrong("shorten it", "the description has %d bytes, and at most %d are allowed", len(p.Description), MaxDescription)
+		return wrongIn("description", "shorten it", "the description has %d bytes, and at most %d are allowed", len(p.Description), MaxDescription)
 	case len(p.Arguments) > MaxArguments:
-		return wrong("use fewer", "the prompt has %d arguments, and at most %d are allowed", len(p.Arguments), MaxArguments)
+		return wrongIn("text", "use fewer", "the prompt has %d arguments, and at most %d are allowed", len(p.Arguments), MaxArguments)
 	}
-	for _, text := range []string{p.Text, p.Description} {
+	for part, text := range map[string]string{"text": p.Text, "description": p.Description} {
 		if !isText(text) {
-			return wrong("save it as UTF-8", "the prompt is not text in UTF-8, or has a NUL character")
+			return wrongIn(part, "save it as UTF-8", "the prompt's %s is not text in UTF-8, or has a NUL character", part)
 		}
 	}
 	used, err := Names(p.Text)
@@ -80,22 +93,22 @@ func (p *Prompt) Check() error {
 	var declared []string
 	for i := range p.Arguments {
 		a := &p.Arguments[i]
-		if err := a.check(); err != nil {
+		if err := a.check(argumentPart(i)); err != nil {
 			return err
 		}
 		if slices.Contains(declared, a.Name) {
-			return wrong("declare it once", "the argument %s is declared twice", a.Name)
+			return wrongIn(argumentPart(i), "declare it once", "the argument %s is declared twice", a.Name)
 		}
 		declared = append(declared, a.Name)
 	}
 	for _, name := range used {
 		if !slices.Contains(declared, name) {
-			return wrong("declare the argument, or remove it from the text", "the text has {{%s}}, and the argument %s isn't declared", name, name)
+			return wrongIn("text", "declare the argument, or remove it from the text", "the text has {{%s}}, and the argument %s isn't declared", name, name)
 		}
 	}
-	for _, name := range declared {
+	for i, name := range declared {
 		if !slices.Contains(used, name) {
-			return wrong("write {{"+name+"}} in the text, or don't declare it", "the argument %s is declared, but the text doesn't have it", name)
+			return wrongIn(argumentPart(i), "write {{"+name+"}} in the text, or don't declare it", "the argument %s is declared, but the text doesn't have it", name)
 		}
 	}
 	return nil
@@ -104,7 +117,7 @@ func (p *Prompt) Check() error {
 // CheckName returns a *Mistake if a prompt can't have this name.
 func CheckName(name string) error {
 	if !valid(name, "-_") {
-		return wrong("use 1 to 64 small letters, digits, - and _, and begin with a letter or digit", "%s can't be the name of a prompt", excerpt.Quote(name, MaxName))
+		return wrongIn("name", "use 1 to 64 small letters, digits, - and _, and begin with a letter or digit", "%s can't be the name of a prompt", excerpt.Quote(name, MaxName))
 	}
 	return nil
 }
@@ -117,18 +130,19 @@ func (p *Prompt) CheckActive() error {
 	return nil
 }
 
-func (a *Argument) check() error {
+// check returns a *Mistake about part if the prompt can't have the argument.
+func (a *Argument) check(part string) error {
 	switch {
 	case !valid(a.Name, "_"):
-		return wrong("use 1 to 64 small letters, digits and _, and begin with a letter or digit", "%s can't be the name of an argument", excerpt.Quote(a.Name, MaxName))
+		return wrongIn(part, "use 1 to 64 small letters, digits and _, and begin with a letter or digit", "%s can't be the name of an argument", excerpt.Quote(a.Name, MaxName))
 	case len(a.Description) > MaxDescription || !isText(a.Description):
-		return wrong("shorten it", "the description of the argument %s is not text of at most %d bytes", a.Name, MaxDescription)
+		return wrongIn(part, "shorten it", "the description of the argument %s is not text of at most %d bytes", a.Name, MaxDescription)
 	case len(a.Values) > MaxValues:
-		return wrong("name fewer", "the argument %s has %d values, and at most %d are allowed", a.Name, len(a.Values), MaxValues)
+		return wrongIn(part, "name fewer", "the argument %s has %d values, and at most %d are allowed", a.Name, len(a.Values), MaxValues)
 	}
 	for _, v := range a.Values {
 		if v == "" || len(v) > MaxValue || !isText(v) {
-			return wrong("write each value in 1 to 200 bytes", "the argument %s has the value %s, which no client could suggest", a.Name, excerpt.Quote(v, MaxName))
+			return wrongIn(part, "write each value in 1 to 200 bytes", "the argument %s has the value %s, which no client could suggest", a.Name, excerpt.Quote(v, MaxName))
 		}
 	}
 	return nil
@@ -162,11 +176,11 @@ func parts(text string, plain, argument func(string)) error {
 		}
 		name, after, closed := strings.Cut(rest, "}}")
 		if !closed {
-			return wrong("write {{name}}", "the text has {{ without }} after it, before %s", excerpt.Quote(rest, 20))
+			return wrongIn("text", "write {{name}}", "the text has {{ without }} after it, before %s", excerpt.Quote(rest, 20))
 		}
 		name = strings.TrimFunc(name, unicode.IsSpace)
 		if !valid(name, "_") {
-			return wrong("write {{name}}, with small letters, digits and _", "the text has %s, which isn't an argument", excerpt.Quote("{{"+name+"}}", MaxName))
+			return wrongIn("text", "write {{name}}, with small letters, digits and _", "the text has %s, which isn't an argument", excerpt.Quote("{{"+name+"}}", MaxName))
 		}
 		argument(name)
 		text = after
