@@ -206,7 +206,7 @@ DELETE /grants admin
 GET /audit operator
 GET /audit/lines operator
 GET /audit/verify admin
-GET /secrets admin
+GET /secrets operator
 PUT /secrets/{name} admin
 DELETE /secrets/{name} admin
 POST /secrets/rotate-key admin

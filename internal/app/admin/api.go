@@ -166,6 +166,18 @@ func New(o Options) *API {
 // Access returns the Access that decides who may see messages and change something.
 func (a *API) Access() *Access { return a.opts.Access }
 
+// StoreAway says why the database can't be read or written now, as sentences. It returns "" if it can.
+func (a *API) StoreAway() string {
+	if a.opts.Safe == nil {
+		return ""
+	}
+	s := a.opts.Safe.Store().State()
+	if s.Problem == nil || s.Place == store.Memory {
+		return ""
+	}
+	return a.secretAPI.problem(s.Problem).Detail
+}
+
 // Drain ends all event streams, so that the listener can stop. It may be called more than once.
 func (a *API) Drain() {
 	a.logAPI.streams.Drain()

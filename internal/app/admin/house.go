@@ -53,6 +53,15 @@ func (h *house) changer(r *http.Request) (string, *Problem) {
 	return who.Subject, nil
 }
 
+// Acting returns a context in which who makes changes on a page of the console.
+func Acting(ctx context.Context, who *identity.Principal) context.Context {
+	via := identity.Console
+	if who.Seat != who.Subject {
+		via += " " + who.Seat
+	}
+	return store.Through(ctx, via)
+}
+
 // nameOf returns the name of the person with a subject, and the subject itself if it is nobody's.
 func (h *house) nameOf(subject string) string { return h.roster.People().Name(subject) }
 

@@ -277,7 +277,7 @@ func (a *promptAPI) PutOffPrompt(ctx context.Context, by, name string) (KeptProm
 // Instructions are what clients of some revisions get as instructions.
 type Instructions struct {
 	Text      string
-	Revisions []string // their dates, the oldest first
+	Revisions []string // their dates, the newest first
 	Tokens    int
 }
 

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
@@ -26,6 +27,9 @@ type SecretEntry struct {
 	Project string    `json:"project" doc:"the project that can use the secret"`
 	Changed time.Time `json:"changed" doc:"when its value was set last"`
 	By      string    `json:"by" doc:"who set it"`
+	// What the configuration that is in use says.
+	Servers  []string `json:"servers,omitempty" doc:"the servers whose settings refer to the secret"`
+	Settings []string `json:"settings,omitempty" doc:"the paths of other settings that refer to it"`
 }
 
 // SecretRequest has the value of a secret.
@@ -47,17 +51,29 @@ type Resealed struct {
 
 var secretRoutes = []route{
 	{
-		method: http.MethodGet, path: "/secrets", house: true, least: identity.Admin, name: "secrets", summary: "The project's secrets, without their values",
+		method: http.MethodGet, path: "/secrets", house: true, least: identity.Operator, name: "secrets", summary: "The project's secrets and what uses them, without their values",
 		query: pageParameters, answer: Secrets{}, problems: []int{400, 409}, read: func(a *API, r *http.Request) (any, *Problem) { return a.readSecrets(r) },
 	},
 	{
 		method: http.MethodPut, path: "/secrets/{name}", house: true, least: identity.Admin, name: "setSecret", summary: "Seal a value and keep it, in place of the one before; no route returns it",
 		body: SecretRequest{}, answer: KeptSecret{}, problems: slices.Concat([]int{400, 413, 415, 422}, houseProblems),
-		read: withBody(maxSecretBody, func(a *API, r *http.Request, q SecretRequest) (KeptSecret, *Problem) { return a.setSecret(r, q) }),
+		read: withBody(maxSecretBody, func(a *API, r *http.Request, q SecretRequest) (KeptSecret, *Problem) {
+			by, bad := a.secretAPI.changer(r)
+			if bad != nil {
+				return KeptSecret{}, bad
+			}
+			return a.SetSecret(r.Context(), by, r.PathValue("name"), q)
+		}),
 	},
 	{
 		method: http.MethodDelete, path: "/secrets/{name}", house: true, least: identity.Admin, name: "removeSecret", summary: "Remove a secret",
-		answer: SecretEntry{}, problems: slices.Concat([]int{404}, houseProblems), read: func(a *API, r *http.Request) (any, *Problem) { return result(a.removeSecret(r)) },
+		answer: SecretEntry{}, problems: slices.Concat([]int{404}, houseProblems), read: func(a *API, r *http.Request) (any, *Problem) {
+			by, bad := a.secretAPI.changer(r)
+			if bad != nil {
+				return nil, bad
+			}
+			return result(a.RemoveSecret(r.Context(), by, r.PathValue("name")))
+		},
 	},
 	{
 		method: http.MethodPost, path: "/secrets/rotate-key", process: true, least: identity.Admin, name: "rotateVaultKey", summary: "Make a new key for the vault, and seal everything again with it, for all projects at once",
@@ -92,16 +108,25 @@ func CheckSecret(name, value string) string {
 
 const secretName = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
 
-// readSecrets answers GET /secrets.
-func (a *secretAPI) readSecrets(r *http.Request) (any, *Problem) {
+// OwnSecrets returns the secrets of the project without their values, sorted by name, also while the database can't be
+// read.
+func (a *secretAPI) OwnSecrets() (all []SecretEntry, bad *Problem) {
 	if bad := a.closed(); bad != nil {
 		return nil, bad
 	}
-	var all []SecretEntry
 	for _, x := range a.safe.Store().Snapshot().Secrets() {
 		if x.Project == a.project.name() {
 			all = append(all, a.showSecret(&x))
 		}
+	}
+	return all, nil
+}
+
+// readSecrets answers GET /secrets.
+func (a *secretAPI) readSecrets(r *http.Request) (any, *Problem) {
+	all, bad := a.OwnSecrets()
+	if bad != nil {
+		return nil, bad
 	}
 	p, bad := pageOf(r, all, func(x *SecretEntry) string { return x.Name })
 	if bad != nil {
@@ -110,36 +135,34 @@ func (a *secretAPI) readSecrets(r *http.Request) (any, *Problem) {
 	return Secrets{Secrets: p.items, Total: len(all), Next: p.next}, nil
 }
 
-// setSecret answers PUT /secrets/{name}.
-func (a *secretAPI) setSecret(r *http.Request, q SecretRequest) (KeptSecret, *Problem) {
-	who, bad := a.changer(r)
-	if bad != nil {
+// SetSecret seals a value and keeps it for by, the subject of a principal, in place of the one before. No problem has a
+// part of the value.
+func (a *secretAPI) SetSecret(ctx context.Context, by, name string, q SecretRequest) (KeptSecret, *Problem) {
+	if bad := a.closed(); bad != nil {
 		return KeptSecret{}, bad
 	}
-	name := r.PathValue("name")
 	if wrong := CheckSecret(name, q.Value); wrong != "" {
 		return KeptSecret{}, &Problem{Type: "secret", Title: "There can be no such secret", Status: http.StatusUnprocessableEntity, Detail: sentence(wrong, "")}
 	}
-	if err := a.safe.SetSecret(r.Context(), who, a.project.name(), name, []byte(q.Value)); err != nil {
+	if err := a.safe.SetSecret(ctx, by, a.project.name(), name, []byte(q.Value)); err != nil {
 		return KeptSecret{}, a.problem(err)
 	}
-	out := KeptSecret{SecretEntry: SecretEntry{Name: name, Project: a.project.name(), Changed: time.Now().UTC(), By: who}, Note: a.note()}
+	out := KeptSecret{SecretEntry: SecretEntry{Name: name, Project: a.project.name(), Changed: time.Now().UTC(), By: by}, Note: a.note()}
 	if x, ok := a.safe.Store().Snapshot().Secret(a.project.name(), name); ok {
 		out.SecretEntry = a.showSecret(&x)
 	}
 	return out, nil
 }
 
-// removeSecret answers DELETE /secrets/{name}.
-func (a *secretAPI) removeSecret(r *http.Request) (SecretEntry, *Problem) {
-	who, bad := a.changer(r)
-	if bad != nil {
+// RemoveSecret removes a secret for by, the subject of a principal, and returns what it was.
+func (a *secretAPI) RemoveSecret(ctx context.Context, by, name string) (SecretEntry, *Problem) {
+	if bad := a.closed(); bad != nil {
 		return SecretEntry{}, bad
 	}
-	project, name := a.project.name(), r.PathValue("name")
+	project := a.project.name()
 	x, there := a.safe.Store().Snapshot().Secret(project, name)
 	if there {
-		err := a.safe.Store().Write(r.Context(), who, func(t *store.Tx) (err error) {
+		err := a.safe.Store().Write(ctx, by, func(t *store.Tx) (err error) {
 			there, err = t.RemoveSecret(project, name)
 			return err
 		})
@@ -167,5 +190,11 @@ func (a *secretAPI) reseal(r *http.Request) (Resealed, *Problem) {
 }
 
 func (a *secretAPI) showSecret(x *store.Secret) SecretEntry {
-	return SecretEntry{Name: x.Name, Project: x.Project, Changed: x.Changed.UTC(), By: a.nameOf(x.Actor)}
+	out := SecretEntry{Name: x.Name, Project: x.Project, Changed: x.Changed.UTC(), By: a.nameOf(x.Actor)}
+	if a.project.Project != nil {
+		if now := a.project.Current(); now != nil {
+			out.Servers, out.Settings = now.SecretUses(x.Name)
+		}
+	}
+	return out
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
 	"github.com/dragoman-mcp/dragoman/internal/base/screen"
+	"github.com/dragoman-mcp/dragoman/internal/base/tokens"
 	"github.com/dragoman-mcp/dragoman/internal/team/prompt"
 )
 
@@ -222,7 +223,7 @@ func (c *promptsCommand) show(cmd *cobra.Command, args []string) error {
 		}
 		v := &x.Versions[0]
 		if !c.quiet {
-			c.status.Printf("version %d of %d, made by %s on %s", v.Version, x.Newest, clean(v.By), v.Made.In(time.Local).Format(time.DateOnly))
+			c.status.Printf("version %d of %d, made by %s on %s, %s", v.Version, x.Newest, clean(v.By), v.Made.In(time.Local).Format(time.DateOnly), tokens.About(v.Tokens))
 			if v.Description != "" {
 				c.status.Printf("%s", clean(v.Description))
 			}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -32,8 +33,8 @@ func newSecretsCommand(w *world) *cobra.Command {
 		Use:         "secrets [flags]",
 		Annotations: map[string]string{alsoRuns: "true"},
 		Short:       "List, set and remove the secrets of \"dragoman serve\"",
-		Long: `List the names of the secrets that "dragoman serve" keeps, or set and
-remove them. They are values that servers need, such as tokens: the database has
+		Long: `List the names of the secrets that "dragoman serve" keeps with what uses them,
+or set and remove them. They are values that servers need, such as tokens: the database has
 them sealed, and the configuration refers to them as ${secret:NAME}. No command
 and no page shows a value again.
 
@@ -124,9 +125,9 @@ func (c *secretsCommand) list(cmd *cobra.Command, _ []string) error {
 }
 
 func secretTable(secrets []admin.SecretEntry) screen.Table {
-	t := screen.Table{Columns: []screen.Column{{Title: "NAME", Whole: true, Most: 40}, {Title: "CHANGED", Whole: true}, {Title: "BY", Most: 17}}}
+	t := screen.Table{Width: 80, Columns: []screen.Column{{Title: "NAME", Whole: true, Most: 40}, {Title: "CHANGED", Whole: true}, {Title: "BY", Most: 17}, {Title: "USED BY", Wrap: true}}}
 	for _, x := range secrets {
-		t.Rows = append(t.Rows, screen.Cells(x.Name, x.Changed.In(time.Local).Format(time.DateTime), x.By))
+		t.Rows = append(t.Rows, screen.Cells(x.Name, x.Changed.In(time.Local).Format(time.DateTime), x.By, strings.Join(slices.Concat(x.Servers, x.Settings), ", ")))
 	}
 	return t
 }

@@ -42,7 +42,7 @@ func (c *compiler) setOwn(o *object) {
 
 // lookups returns what finds the values of references in the settings of the server.
 func (c *compiler) lookups() lookups {
-	return lookups{env: c.lookup, secrets: c.secrets, note: func(name string) { c.secret = name }, project: cmp.Or(c.project, event.DefaultProject), alone: c.stored}
+	return lookups{env: c.lookup, secrets: c.secrets, note: func(name string) { c.secret, c.noted = name, append(c.noted, name) }, project: cmp.Or(c.project, event.DefaultProject), alone: c.stored}
 }
 
 // lookup returns the value of a variable for the server that is being read. If the value has an

@@ -75,7 +75,7 @@ func parse(name string, b []byte, from lookups, variables func(path string) ([]V
 	if c.fatal {
 		return nil, c.problems
 	}
-	s.secrets, s.readsSecrets = from.secrets, c.readsSecrets
+	s.secrets, s.readsSecrets, s.secretUses = from.secrets, c.readsSecrets, c.uses
 	return s, c.problems
 }
 

@@ -38,7 +38,7 @@ func ParseProject(name string, text []byte, house *Snapshot, secrets Secrets) (P
 	c.problems.sort()
 	c.source.show(c.file, c.problems)
 	if p.Config != nil {
-		p.Config.File, p.Config.secrets, p.Config.readsSecrets = "", secrets, c.readsSecrets
+		p.Config.File, p.Config.secrets, p.Config.readsSecrets, p.Config.secretUses = "", secrets, c.readsSecrets, c.uses
 	}
 	return p, c.problems
 }

@@ -32,6 +32,9 @@ type compiler struct {
 	// a secret. secret is the name of the last secret that a reference names.
 	masks  bool
 	secret string
+	noted  []string // the names of all secrets that the references of a value name
+	// uses has, by the name of a secret, the paths of values outside the servers that refer to it.
+	uses map[string][]string
 	// readsSecrets says whether any value refers to a secret.
 	readsSecrets bool
 	// server is the server that is being read. If one of its references names a variable or a secret that
@@ -190,6 +193,22 @@ func (m *member) whole() *node {
 
 func (m *member) place() *node { return &node{line: m.line, col: m.col} }
 
+// noteSecrets keeps which secrets the value at a path refers to: with the server that it belongs to, or by itself.
+func (c *compiler) noteSecrets(path string) {
+	for _, name := range c.noted {
+		c.readsSecrets = true
+		switch {
+		case c.server == nil:
+			if c.uses == nil {
+				c.uses = map[string][]string{}
+			}
+			c.uses[name] = append(c.uses[name], path)
+		case !slices.Contains(c.server.secrets, name):
+			c.server.secrets = append(c.server.secrets, name)
+		}
+	}
+}
+
 // scalar returns the text of a scalar with its references replaced. It returns false if the text
 // cannot be used.
 func (c *compiler) scalar(n *node, path string) (expansion, bool) {
@@ -197,9 +216,9 @@ func (c *compiler) scalar(n *node, path string) (expansion, bool) {
 		c.problem(n, path, "must be a single value, not "+n.kind.String(), "")
 		return expansion{}, false
 	}
-	c.secret = ""
+	c.secret, c.noted = "", nil
 	e, bad, hint := expand(n.text, c.lookups())
-	c.readsSecrets = c.readsSecrets || c.secret != ""
+	c.noteSecrets(path)
 	missing := e.missing
 	switch {
 	case c.secret != "" && !c.masks:

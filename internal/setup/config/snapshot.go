@@ -85,7 +85,8 @@ type Snapshot struct {
 
 	secrets      Secrets // looked up the secrets; for Where
 	readsSecrets bool
-	content      [sha256.Size]byte // the hash of the file, for Watch; zero if no file was loaded
+	secretUses   map[string][]string // see SecretUses
+	content      [sha256.Size]byte   // the hash of the file, for Watch; zero if no file was loaded
 }
 
 // Cluster says how a replica and the others reach each other. If Listen is "", the process is alone.
@@ -110,6 +111,17 @@ func (s *Snapshot) Equal(t *Snapshot) bool { return reflect.DeepEqual(s.unplaced
 
 // ReadsSecrets reports whether the file refers to secrets, whether or not they were looked up.
 func (s *Snapshot) ReadsSecrets() bool { return s.readsSecrets }
+
+// SecretUses returns what refers to a secret of the project: its servers, by their names, and the paths of other
+// settings.
+func (s *Snapshot) SecretUses(name string) (servers, settings []string) {
+	for i := range s.Servers {
+		if x := &s.Servers[i]; !x.Shared && slices.Contains(x.secrets, name) {
+			servers = append(servers, x.Name)
+		}
+	}
+	return servers, s.secretUses[name]
+}
 
 // Server returns the server with the given name. It returns false if there is no such server.
 func (s *Snapshot) Server(name string) (Server, bool) {
@@ -312,6 +324,7 @@ type Server struct {
 	// settings include secrets, so do not log the fingerprint.
 	Fingerprint string
 
+	secrets   []string          // the names of the secrets that references name
 	vaultKey  string            // the variable with the vault's key, which no server inherits; "" for none
 	shownArgs []string          // Args with *** in place of each reference
 	shownEnv  map[string]string // Env, the same

@@ -83,7 +83,7 @@ func (p *Prompt) Check() error {
 	}
 	for part, text := range map[string]string{"text": p.Text, "description": p.Description} {
 		if !isText(text) {
-			return wrongIn(part, "save it as UTF-8", "the prompt's %s is not text in UTF-8, or has a NUL character", part)
+			return wrongIn(part, "save it as UTF-8", "the prompt is not text in UTF-8, or has a NUL character")
 		}
 	}
 	used, err := Names(p.Text)
