@@ -38,6 +38,10 @@ func (r *rig) pages(t *testing.T) {
 	p.do("Network.setCacheDisabled", object{"cacheDisabled": true}, nil)
 
 	h.run("people", "invite", "Grace", "--listen", h.address()) // the audit has an act
+	h.runWith("Look at {{change}}.", "prompts", "add", "review", "--argument", "change", "--listen", h.address())
+	h.run("prompts", "publish", "review", "--listen", h.address())
+	h.runWith("Look well.", "prompts", "add", "review", "--listen", h.address())
+	h.runWith("hunter2hunter2", "secrets", "set", "gh", "--listen", h.address())
 
 	// The first round of the demo's calls contains a call of each kind.
 	p.open(p.origin + "/console/calls")

@@ -63,6 +63,7 @@ func TestConsole(t *testing.T) {
 	t.Run("people", r.people)
 	t.Run("audit", r.audit)
 	t.Run("questions", r.questions)
+	t.Run("prompts", r.prompts)
 	t.Run("reviews", r.reviews)
 	t.Run("pages", r.pages)
 	t.Run("keyboard", r.keyboard)
@@ -185,10 +186,16 @@ func (r *rig) serve(t *testing.T, text string, args ...string) *serveRun {
 // run runs the program as a user would and returns its stdout.
 func (h *serveRun) run(args ...string) string {
 	h.t.Helper()
+	return h.runWith("", args...)
+}
+
+// runWith does the same with a text on stdin.
+func (h *serveRun) runWith(stdin string, args ...string) string {
+	h.t.Helper()
 	ctx, cancel := context.WithTimeout(h.t.Context(), patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, h.program, args...)
-	cmd.Env = h.env
+	cmd.Env, cmd.Stdin = h.env, strings.NewReader(stdin)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()

@@ -51,6 +51,7 @@ type source struct {
 	asked   []asking // the questions that wait
 	town    testProjects
 	rules   testRules
+	keeps
 }
 
 func (s *source) RulesFor(_ context.Context, who *identity.Principal) admin.Rules {

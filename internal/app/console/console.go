@@ -89,6 +89,8 @@ type Source interface {
 	Reviewer
 	ProjectKeeper
 	Ruler
+	PromptKeeper
+	SecretKeeper
 }
 
 // Options are the options of New. Only Source and Access are required.
@@ -168,6 +170,7 @@ func (c *Console) subjects(m *mount, o *Options) []subject {
 	lines := &where{project: m.project}
 	attention := &needs{config: o.Config, where: lines, operable: o.Operate != nil, changed: func() admin.Pins { return o.Source.ChangedPins() }}
 	edit := &editPage{m.frame, o.Add, o.Config, lines}
+	prompts := &promptPages{frame: m.frame, source: o.Source}
 	return []subject{
 		&overviewPage{attention},
 		&mePage{frame: m.frame, access: o.Access},
@@ -182,6 +185,9 @@ func (c *Console) subjects(m *mount, o *Options) []subject {
 		&heldPages{frame: m.frame, source: o.Source},
 		&addPage{m.frame, o.Add},
 		&runPages{m.frame, o.Source},
+		prompts,
+		&promptEditor{pages: prompts},
+		&secretPages{frame: m.frame, source: o.Source},
 		&connectPage{o.Program, o.Path, o.Machine, o.Config},
 		&compatibilityPage{o.Source},
 		&eventsPage{m.states.traffic},

@@ -23,7 +23,12 @@ func sureWords(r *http.Request, words string) string {
 
 // sure reports whether the form in a request may do what it says.
 func sure(r *http.Request, words string) bool {
-	return sureWords(r, words) == "" || strings.EqualFold(strings.Join(strings.Fields(r.PostForm.Get("sure")), " "), words)
+	return sureWords(r, words) == "" || hasTyped(r, words)
+}
+
+// hasTyped reports whether somebody has typed words into the form in a request.
+func hasTyped(r *http.Request, words string) bool {
+	return strings.EqualFold(strings.Join(strings.Fields(r.PostForm.Get("sure")), " "), words)
 }
 
 // unsure is what the page says if sure is false.
