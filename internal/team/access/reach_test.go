@@ -94,6 +94,31 @@ func TestBarred(t *testing.T) {
 	}
 }
 
+// TestReachOfRuns checks that only operators may start runs in a project, with no more than what their key is for.
+func TestReachOfRuns(t *testing.T) {
+	for role, ok := range map[identity.Role]bool{identity.Caller: false, identity.Viewer: false, identity.Operator: true, identity.Admin: true} {
+		k := Key{Role: role, Servers: []string{"git"}, Tools: []string{"git/log"}}
+		k.ID, k.Project = NewID(), "shop"
+		g := NewGate(false)
+		g.Use(NewKeys(MACKey{}, []Key{k}))
+		who := g.Keys().byID[k.ID].who.Running(identity.API)
+		show, got := g.Reach(who, "shop")
+		if got != ok {
+			t.Errorf("%s: %v", role, got)
+		}
+		if ok && (show == nil || !show.Shows(catalog.KindTool, "git", "log") || show.Shows(catalog.KindTool, "git", "push") || show.Shows(catalog.KindServer, "db", "")) {
+			t.Errorf("%s sees something else", role)
+		}
+		if _, got := g.Reach(who, "default"); got {
+			t.Errorf("%s may use another project", role)
+		}
+		g.Use(NewKeys(MACKey{}, nil))
+		if _, got := g.Reach(who, "shop"); got {
+			t.Errorf("%s, revoked", role)
+		}
+	}
+}
+
 // TestCaller checks what rules know of callers: a key's name, and whom it acts for, with their roles.
 func TestCaller(t *testing.T) {
 	ada := &store.Person{ID: "1", Name: "Ada", Roles: map[string][]identity.Role{"shop": {identity.Caller, identity.Operator}, "mall": {identity.Admin}}}
