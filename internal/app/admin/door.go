@@ -91,7 +91,7 @@ func (d *door) through(r *http.Request) *http.Request {
 	if who.Seat != who.Subject {
 		via += " " + who.Seat
 	}
-	return r.WithContext(store.Through(r.Context(), via))
+	return r.WithContext(store.By(store.Through(r.Context(), via), who.Subject))
 }
 
 // cameBy returns whether who has sent a request from the console, or with a key or a token to the API.

@@ -1,9 +1,13 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"maps"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +19,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
+	"github.com/dragoman-mcp/dragoman/internal/team/audit"
+	"github.com/dragoman-mcp/dragoman/internal/team/store"
 )
 
 // secondLook is how long Dragoman waits before it removes all servers because the changed file
@@ -186,6 +192,57 @@ func logChanges(log *slog.Logger, c config.Changes, problems config.Problems) {
 		attrs = append(attrs, "settings", strings.Join(c.Settings, " "))
 	}
 	log.Info("configuration applied", attrs...)
+}
+
+// ofHouse is the actor of what happens without anybody whom we know.
+const ofHouse = "dragoman"
+
+// recordLimit is how long a changed configuration waits for its act.
+const recordLimit = 10 * time.Second
+
+// record makes an act of a changed configuration, before it's used. by has who wants it, if anybody knows, and through
+// what. Whoever has asked for a record relies on it, so what can't be recorded isn't used. Otherwise the file is used all
+// the same, as calls go on; see ADR 48. Nothing is recorded for one person who has neither a database nor an audit.
+func (d *daemon) record(by context.Context, what string) error {
+	s, set := d.opts.store, d.auditSettings()
+	if s == nil || s.State().Place == store.Absent && set.Level == audit.Off {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(by, recordLimit)
+	defer cancel()
+	err := s.Write(ctx, cmp.Or(store.ActorOf(by), ofHouse), func(t *store.Tx) error {
+		return t.Noted("reloaded", "configuration", filepath.Base(d.opts.ConfigPath), "", map[string]any{"what": what})
+	})
+	switch {
+	case err == nil || by.Err() != nil:
+		return nil
+	case set.Refuse && set.Level != audit.Off:
+		return fmt.Errorf("it can't be recorded in the audit, and audit.onFailure is refuse: %w; mend the database, then run `dragoman reload`", err)
+	}
+	d.log.Warn("the changed configuration is used, but can't be recorded in the audit", "cause", err.Error())
+	return nil
+}
+
+// changedProjects names the projects of a file that are new, gone or different.
+func changedProjects(before, after *config.Snapshot) string {
+	known := map[string]*config.Project{}
+	for i := range before.Projects {
+		known[before.Projects[i].Name] = &before.Projects[i]
+	}
+	var names []string
+	for i := range after.Projects {
+		p := &after.Projects[i]
+		if was := known[p.Name]; was == nil || !p.Equal(*was) {
+			names = append(names, p.Name)
+		}
+		delete(known, p.Name)
+	}
+	names = slices.AppendSeq(names, maps.Keys(known))
+	if len(names) == 0 {
+		return ""
+	}
+	slices.Sort(names)
+	return " Projects: " + strings.Join(names, ", ") + "."
 }
 
 // errEmpty is the reason why an empty configuration file is refused.

@@ -388,13 +388,13 @@ type daemon struct {
 	own         *mcp.Own
 	trail       *audit.Trail
 	audit       atomic.Pointer[config.Audit] // what the trail shall do
-	reloads     chan chan<- reloaded         // requests to apply the configuration file now
+	reloads     chan askedReload             // requests to apply the configuration file now
 	hurried     atomic.Bool                  // the client on stdin waits for Dragoman to exit
 }
 
 // newDaemon creates a daemon. local is true if only this machine can reach the listener.
 func newDaemon(o ServeOptions, e *entry, local bool) *daemon {
-	d := &daemon{opts: o, local: local, log: o.Log, events: o.Events, metrics: telemetry.NewMetrics(), own: &mcp.Own{}, reloads: make(chan chan<- reloaded), gate: e.gate, resources: e.resources}
+	d := &daemon{opts: o, local: local, log: o.Log, events: o.Events, metrics: telemetry.NewMetrics(), own: &mcp.Own{}, reloads: make(chan askedReload), gate: e.gate, resources: e.resources}
 	if o.recent == nil {
 		o.recent = logring.New()
 	}
@@ -659,19 +659,22 @@ func (d *daemon) watch(ctx context.Context, hup <-chan os.Signal) {
 	defer w.empty.stop()
 	for {
 		sure := true
-		var done chan<- reloaded // receives the result of a request; nil if there is none
+		var asked askedReload // without done if there is no request
+		by := store.Through(ctx, "file")
 		select {
 		case <-ctx.Done():
 			return
 		case <-hup:
+			by = store.Through(ctx, "signal")
 		case <-w.empty.wait():
 		case <-reload:
 			sure = false
-		case done = <-d.reloads:
+		case asked = <-d.reloads:
+			by = asked.by
 		}
-		what, err := w.load(ctx, sure)
-		if done != nil {
-			done <- reloaded{what, err}
+		what, err := w.load(ctx, by, sure)
+		if asked.done != nil {
+			asked.done <- reloaded{what, err}
 		}
 	}
 }
@@ -686,8 +689,9 @@ type watching struct {
 }
 
 // load loads the configuration file and applies it. It returns what has changed, in sentences, or why
-// the file was refused. sure is false if the file was loaded only because it or a secret has changed.
-func (w *watching) load(ctx context.Context, sure bool) (what string, err error) {
+// the file was refused. by has who wants it, and through what, for the act. sure is false if the file was loaded only
+// because it or a secret has changed.
+func (w *watching) load(ctx, by context.Context, sure bool) (what string, err error) {
 	s, problems := w.opts.reread(ctx)
 	if s != nil {
 		w.env.follow(ctx, s.EnvFile)
@@ -721,13 +725,18 @@ func (w *watching) load(ctx context.Context, sure bool) (what string, err error)
 		w.refusal.Store(nil)
 		return "The configuration is unchanged.", nil
 	}
-	return w.apply(ctx, current, s, problems), nil
+	changes, later := s.Since(current), changedLater(w.opts.Config, current, s)
+	changes.Settings = appliedNow(changes.Settings, current, s)
+	if err := w.record(by, changesText(changes, later, nil)+changedProjects(current, s)); err != nil {
+		w.log.Error("the changed configuration is refused, because it can't be recorded", "cause", err.Error())
+		w.refuse("The changed configuration was refused, and the current one stays in use: " + err.Error() + ".")
+		return "", err
+	}
+	return w.apply(ctx, changes, later, s, problems), nil
 }
 
 // apply replaces the current configuration with s. It reports and returns what has changed.
-func (w *watching) apply(ctx context.Context, current, s *config.Snapshot, problems config.Problems) (what string) {
-	changes, later := s.Since(current), changedLater(w.opts.Config, current, s)
-	changes.Settings = appliedNow(changes.Settings, current, s)
+func (w *watching) apply(ctx context.Context, changes config.Changes, later []string, s *config.Snapshot, problems config.Problems) (what string) {
 	news := newProblems(w.opts.Problems, problems, changes)
 	w.opts.Problems = problems
 	w.budget.SetLimit(inFlight(s))
@@ -766,6 +775,12 @@ type reloaded struct {
 	err  error
 }
 
+// askedReload is a request to apply the configuration file. by is a context that says who has asked, and through what.
+type askedReload struct {
+	by   context.Context
+	done chan<- reloaded
+}
+
 // reloader returns a function that applies the configuration file, and says what has changed when this
 // is done. Without a configuration file, reloader returns nil.
 func (d *daemon) reloader() func(context.Context) (string, error) {
@@ -775,7 +790,7 @@ func (d *daemon) reloader() func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
 		done := make(chan reloaded, 1)
 		select {
-		case d.reloads <- done:
+		case d.reloads <- askedReload{context.WithoutCancel(ctx), done}:
 		case <-ctx.Done():
 			return "", ctx.Err()
 		}

@@ -119,6 +119,20 @@ func (t *Tx) Noted(action, kind, name, project string, became map[string]any) er
 	return t.noted(action, kind, name, about{project: project, became: became})
 }
 
+// By returns a context in which changes are noted as made by somebody, for those who don't get to know who it is in
+// another way.
+func By(ctx context.Context, actor string) context.Context {
+	return context.WithValue(ctx, actorKey{}, actor)
+}
+
+// ActorOf returns who By says, or "".
+func ActorOf(ctx context.Context) string {
+	actor, _ := ctx.Value(actorKey{}).(string)
+	return actor
+}
+
+type actorKey struct{}
+
 // noted makes an act of what has changed no object of its kind.
 func (t *Tx) noted(action, kind, name string, x about) (err error) {
 	a := Act{Action: action, Object: kind + ":" + name, Project: x.project}
