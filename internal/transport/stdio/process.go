@@ -165,7 +165,7 @@ func (p *Process) run(start chan<- error, stderr *os.File) {
 	p.running.Go(func() {
 		defer close(drained)
 		defer stderr.Close()
-		_ = drain(stderr, &p.stderr, p.spec.OnStderr)
+		_ = drain(lastReader{stderr, p.spec.DrainDelay}, &p.stderr, p.spec.OnStderr)
 	})
 	start <- nil
 
@@ -330,7 +330,7 @@ func (o *output) Read(b []byte) (int, error) {
 		_ = o.f.SetReadDeadline(time.Now().Add(o.delay))
 	default:
 	}
-	n, err := o.f.Read(b)
+	n, err := lastRead(o.f, b, o.delay)
 	if err != nil {
 		o.once.Do(func() { close(o.ended) })
 		if errors.Is(err, os.ErrDeadlineExceeded) {
@@ -339,5 +339,24 @@ func (o *output) Read(b []byte) (int, error) {
 	}
 	return n, err
 }
+
+// lastRead reads from f, whose deadline begins to run when the child exits. A busy machine may let us run only when it's
+// over. What the child has left is read nevertheless: it's often the only thing that says why it has exited.
+func lastRead(f *os.File, b []byte, delay time.Duration) (int, error) {
+	n, err := f.Read(b)
+	if n == 0 && errors.Is(err, os.ErrDeadlineExceeded) {
+		_ = f.SetReadDeadline(time.Now().Add(delay / 2))
+		return f.Read(b)
+	}
+	return n, err
+}
+
+// lastReader is a file that is read with lastRead.
+type lastReader struct {
+	*os.File
+	delay time.Duration
+}
+
+func (r lastReader) Read(b []byte) (int, error) { return lastRead(r.File, b, r.delay) }
 
 func (o *output) Close() error { return o.f.Close() }
