@@ -43,7 +43,7 @@ type Report struct {
 // LimitRefusals says how many calls a limit has refused.
 type LimitRefusals struct {
 	Per     string `json:"per" enum:"key,person,project,server" doc:"whose limit it is"`
-	Of      string `json:"of,omitempty" doc:"the name of the server, or an alias of the key or the person, as in sessions; left out for the project, for clients without a key, and for all further keys if there are too many"`
+	Of      string `json:"of,omitempty" doc:"the name of the server, or an alias of the key, as in sessions, or of the person, as in calls; left out for the project, for clients without a key, and for all further keys if there are too many"`
 	Limit   string `json:"limit" enum:"calls_per_second,calls_in_flight,bytes_per_minute" doc:"the number that the calls would have exceeded"`
 	Refused uint64 `json:"refused" doc:"number of calls that were refused since the start"`
 }
