@@ -66,7 +66,7 @@ type bouncer struct {
 
 	mu      sync.Mutex
 	expired map[string]bool
-	turned  int             // number of requests that it has turned away
+	turned  int             // number of POST requests that it has turned away; a GET for a stream comes at any time
 	full    chan struct{}   // closed when turned reaches want
 	want    int             // 0 for no full
 	seen    map[string]bool // "METHOD PATH CREDENTIAL" of the requests that it let in
@@ -81,11 +81,12 @@ func (b *bouncer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		b.faults = append(b.faults, fmt.Sprintf("%s has the credential %q and the proof %q", proof, credential, r.Header.Get("X-Proof")))
 	}
 	bad := b.expired[credential]
-	if bad {
+	if bad && r.Method == http.MethodPost {
 		if b.turned++; b.turned == b.want {
 			close(b.full)
 		}
-	} else {
+	}
+	if !bad {
 		b.seen[r.Method+" "+r.URL.Path+" "+credential] = true
 	}
 	b.mu.Unlock()
