@@ -177,6 +177,7 @@ func TestNamesThatNobodyHas(t *testing.T) {
 	r.runtime.Apply(event.DefaultProject, &c)
 	var got Report
 	await(t, "the list of tools is there", func() bool {
+		r.tell("GET", "/tools?server=old", "", 200, &Tools{})
 		r.tell("GET", "/status", "", 200, &got)
 		return len(got.RuleWarnings) == 4
 	})
