@@ -61,6 +61,7 @@ func TestConsole(t *testing.T) {
 	t.Run("access", r.access)
 	t.Run("sign-in", r.signIn)
 	t.Run("people", r.people)
+	t.Run("projects", r.projects)
 	t.Run("audit", r.audit)
 	t.Run("questions", r.questions)
 	t.Run("prompts", r.prompts)

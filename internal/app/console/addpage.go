@@ -14,6 +14,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
+	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 )
 
 // Adder tries new servers and adds them to the configuration. *admin.API implements Adder. The
@@ -84,9 +85,16 @@ type addPage struct {
 }
 
 func (p *addPage) register(f *frame) {
-	f.add(p.page())
 	f.handleSure("POST /servers/add", identity.Admin, addWords, p.changeDraft)
-	if p.adder == nil {
+	if p.adder == nil && f.project != event.DefaultProject {
+		// A draft changes the configuration file. The servers of another project are added to its text.
+		f.handle("GET /servers/add", identity.Admin, func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, pathOf("projects", f.project), http.StatusSeeOther)
+		})
+	} else {
+		f.add(p.page())
+	}
+	if p.adder == nil && f.project == event.DefaultProject {
 		return
 	}
 	f.finders = append(f.finders, func(r *http.Request) []paletteItem {

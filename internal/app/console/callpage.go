@@ -133,7 +133,7 @@ func (p *callPages) call(r *http.Request) (*View, error) {
 	v.Waterfall = newWaterfall(&s, v.client(), v.server())
 	v.Wait = v.Waterfall.wait
 	v.legs()
-	v.commands(admin.Base(r))
+	v.commands(admin.Base(r), ownPath(r, ""))
 	return &View{Title: v.Label() + " · " + number, Crumbs: []Crumb{{"Calls", pathOf("calls")}}, Data: v}, nil
 }
 
@@ -459,9 +459,9 @@ func (v *callView) titleOf(m *admin.Message) string {
 // request.
 var ofConnection = map[string]bool{"accept-encoding": true, "connection": true, "content-length": true, "host": true, "transfer-encoding": true}
 
-// commands sets Curl and CLI, the shell commands that repeat the call. host is the address of
-// Dragoman.
-func (v *callView) commands(base string) {
+// commands sets Curl and CLI, the shell commands that repeat the call. base is the URL of Dragoman, and within the path
+// of the project's endpoints below it.
+func (v *callView) commands(base, within string) {
 	var m *admin.Message
 	for i := range v.Story.Messages {
 		if x := &v.Story.Messages[i]; x.Wire == admin.WireClient && x.Direction == "received" {
@@ -476,11 +476,11 @@ func (v *callView) commands(base string) {
 	if x == nil || x.Kind != jsonrpc.Request {
 		return
 	}
-	endpoint, name := base+"/mcp", ""
+	endpoint, name := base+within+"/mcp", ""
 	if m.Request == nil && v.Server != "" && v.Target != "" {
 		// The message didn't come over HTTP. A run of the console, for example, uses the server's own
 		// names, which only the server's own endpoint has.
-		endpoint, name = endpointOf(base, v.Server), v.Target
+		endpoint, name = endpointOf(base+within, v.Server), v.Target
 	}
 	if m.Request != nil {
 		if m.Request.Path != "" {

@@ -214,7 +214,7 @@ func TestCurlHeaders(t *testing.T) {
 		{"Accept", "application/json"}, {"Accept-Encoding", "gzip"}, {"Connection", "close"}, {"Content-Length", "280"}, {"Mcp-Session-Id", "x"},
 	}}
 	v := &callView{Story: admin.Story{Messages: []admin.Message{m}}}
-	v.commands("http://127.0.0.1:7300")
+	v.commands("http://127.0.0.1:7300", "")
 	want := "curl http://127.0.0.1:7300/mcp \\\n  -H 'Accept: application/json' \\\n  -H 'Mcp-Session-Id: x' \\\n  -H 'Content-Type: application/json' \\\n  --data-raw"
 	if !strings.HasPrefix(v.Curl, want) {
 		t.Errorf("got\n%s\nwant\n%s", v.Curl, want)
@@ -285,7 +285,7 @@ func TestCommandOfOptionName(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{"a;b": "dragoman call http://127.0.0.1:7300/mcp 'a;b'", "--config=x": "", "-c/tmp/x": ""} {
 		v := &callView{Story: admin.Story{Messages: []admin.Message{{Wire: admin.WireClient, Direction: "received", Text: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + name + `"}}`}}}}
-		if v.commands("http://127.0.0.1:7300"); v.CLI != want {
+		if v.commands("http://127.0.0.1:7300", ""); v.CLI != want {
 			t.Errorf("%s: %s", name, v.CLI)
 		}
 	}
@@ -297,7 +297,7 @@ func TestCommandOfRun(t *testing.T) {
 	t.Parallel()
 	v := &callView{Story: admin.Story{Messages: []admin.Message{{Wire: admin.WireClient, Direction: "received", Text: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"read"}}`}}}}
 	v.Server, v.Name, v.Target = "my files", "read", "read"
-	if v.commands("http://127.0.0.1:7300"); v.CLI != "dragoman call 'http://127.0.0.1:7300/s/my%20files/mcp' read" || v.Curl != "" {
+	if v.commands("http://127.0.0.1:7300", ""); v.CLI != "dragoman call 'http://127.0.0.1:7300/s/my%20files/mcp' read" || v.Curl != "" {
 		t.Errorf("%s\n%s", v.CLI, v.Curl)
 	}
 }

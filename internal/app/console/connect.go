@@ -108,7 +108,7 @@ func (p *connectPage) view(r *http.Request) (*View, error) {
 	if _, known := clientfile.ByID(v.Client); !known {
 		v.Client = "claude-code"
 	}
-	base := admin.Base(r)
+	base := admin.Base(r) + ownPath(r, "")
 	v.Keyed = p.keyed(base)
 	for _, x := range clientfile.Clients() {
 		s, err := p.setupOf(x, base, v.Server)

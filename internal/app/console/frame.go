@@ -210,7 +210,7 @@ type navItem struct {
 // show responds with a page. In a stream of live values, it computes only the live values.
 func (f *frame) show(w http.ResponseWriter, r *http.Request, p *Page) {
 	st := stateOf(r)
-	s := &screen{Page: p, Theme: themeOf(r), Now: time.Now(), URL: f.at(pageURL(r.URL)), Project: f.project, Host: r.Host, Base: admin.Base(r), Live: st.live}
+	s := &screen{Page: p, Theme: themeOf(r), Now: time.Now(), URL: f.at(pageURL(r.URL)), Project: f.project, Host: r.Host, Base: admin.Base(r) + ownPath(r, ""), Live: st.live}
 	s.CanAdd, s.Acts = f.adds && may(r, identity.Admin), may(r, identity.Operator)
 	view, err := p.View(r)
 	switch {
@@ -375,7 +375,7 @@ func (f *frame) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if !errors.As(err, &e) {
 		e = &pageError{Status: http.StatusInternalServerError, Title: "The page could not be made", Text: err.Error()}
 	}
-	s := &screen{View: &View{Title: e.Title, Data: e}, Theme: themeOf(r), Now: time.Now(), URL: f.at(pageURL(r.URL)), Project: f.project, Host: r.Host, Base: admin.Base(r), Live: &Live{}, Closed: e.Closed}
+	s := &screen{View: &View{Title: e.Title, Data: e}, Theme: themeOf(r), Now: time.Now(), URL: f.at(pageURL(r.URL)), Project: f.project, Host: r.Host, Base: admin.Base(r) + ownPath(r, ""), Live: &Live{}, Closed: e.Closed}
 	f.fill(s, r)
 	var body bytes.Buffer
 	if pageTemplate("fail.html").ExecuteTemplate(&body, "frame", s) != nil {

@@ -38,7 +38,7 @@ type mount struct {
 
 // newMount makes the pages of a project, which o is about, and counts the project's events from now on.
 func (c *Console) newMount(project string, o *Options, gone <-chan struct{}) *mount {
-	m := &mount{project: project, frame: newFrame(o.Log, project, o.Add != nil), untap: func() {}, gone: gone}
+	m := &mount{project: project, frame: newFrame(o.Log, project, o.Add != nil || project != event.DefaultProject), untap: func() {}, gone: gone}
 	m.states = &states{project: project, access: o.Access, source: o.Source, clients: o.Clients, names: o.Names, traffic: newTraffic(o.DemoClients...)}
 	m.states.traffic.project = project
 	m.feeds = newFeeds(m.frame.mux, m.states, o.Log, c.streams)
@@ -136,6 +136,14 @@ func (s *states) home(who *identity.Principal) string {
 
 // projectPath returns the path of the first page of a project.
 func projectPath(name string) string { return prefix + "/p/" + admin.PathName(name) + "/" }
+
+// ownPath returns the path of an endpoint of the project that a response is about. of is its path in default.
+func ownPath(r *http.Request, of string) string {
+	if project := projectOf(r); project != event.DefaultProject {
+		return "/p/" + url.PathEscape(project) + of
+	}
+	return of
+}
 
 // palettePath is where the pages get what the palette finds.
 const palettePath = prefix + "/palette.json"

@@ -37,7 +37,7 @@ func newTown(t testing.TB) *town {
 	x := &town{events: &event.Publisher{}, gone: map[string]chan struct{}{"zoo": make(chan struct{}), "shop": make(chan struct{})}, roles: map[string]identity.Role{}}
 	sources := map[string]*source{}
 	report := func(name string) *admin.Report {
-		return &admin.Report{Servers: []admin.Server{server(name+"-server", mcp.R20250618, 1)}, Endpoints: []admin.Endpoint{{Path: "/mcp"}}, Started: time.Now()}
+		return &admin.Report{Servers: []admin.Server{server(name+"-server", mcp.R20250618, 1)}, State: "serving", Endpoints: []admin.Endpoint{{Path: "/mcp"}}, Started: time.Now()}
 	}
 	for name := range x.gone {
 		sources[name] = &source{report: report(name), read: map[string]bool{}}
@@ -108,6 +108,7 @@ func TestPagesOfAProject(t *testing.T) {
 			h.console.opts.Project = func(string) (Project, bool) {
 				return Project{Source: h.source, Config: h.console.opts.Config, Operate: h.console.opts.Operate, Add: h.console.opts.Add}, true
 			}
+			h.console.frame.adds = true // a project always leads to where servers are added
 			h.console.in("shop").states.traffic = h.console.states.traffic
 			for _, page := range pages {
 				if strings.HasPrefix(page, "/events") || strings.HasPrefix(page, "/audit") || page == "/settings" {
@@ -137,7 +138,9 @@ func TestPagesOfAProject(t *testing.T) {
 						t.Errorf("%s%s leads to %s instead of %s", name, page, to, want)
 					}
 				}
-				bare := func(body string) string { return addressed.ReplaceAllString(mainOf(body), "") }
+				bare := func(body string) string {
+					return strings.ReplaceAll(addressed.ReplaceAllString(mainOf(body), ""), "127.0.0.1:7300/p/shop", "127.0.0.1:7300")
+				}
 				if !strings.HasPrefix(page, "/servers/") && bare(ofDefault) != bare(ofShop) && !strings.Contains(ofShop, "data-number") && numberField.FindString(ofShop) == "" {
 					t.Errorf("%s%s shows something else in a project:\n%s\n%s", name, page, bare(ofDefault), bare(ofShop))
 				}
@@ -164,6 +167,9 @@ func TestProjectInThePath(t *testing.T) {
 		{x.cookie, "GET", "/console/p/shop/servers", 200, `href="/console/p/zoo/servers"`, "zoo-server"},
 		{x.cookie, "GET", "/console/p/shop/servers/shop-server", 200, `>shop</a>`, "default-server"},
 		{x.cookie, "GET", "/console/p/shop/servers/default-server", 404, "No server has the name", ""},
+		{x.cookie, "GET", "/console/p/shop/clients", 200, "<code>http://127.0.0.1:7300/p/shop/mcp</code>", ""},
+		{x.cookie, "GET", "/console/p/shop/connect", 200, "http://127.0.0.1:7300/p/shop/mcp", "http://127.0.0.1:7300/mcp"},
+		{x.cookie, "GET", "/console/p/shop/servers/add", 303, "", ""},
 		{x.cookie, "GET", "/console/p/none/", 404, "No project has the name", ""},
 		{x.cookie, "POST", "/console/p/shop/theme", 404, "No page has this address", ""},
 		{x.cookie, "POST", "/console/p/shop/me", 404, "No page has this address", ""},

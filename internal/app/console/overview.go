@@ -44,7 +44,7 @@ func (p *overviewPage) register(f *frame) {
 
 func (p *overviewPage) view(r *http.Request) (*View, error) {
 	status, t := statusOf(r), sumsOf(r)
-	o := &overview{Endpoint: admin.Base(r) + "/mcp"}
+	o := &overview{Endpoint: admin.Base(r) + ownPath(r, "/mcp")}
 	o.Entry = `{ "mcpServers": { "dragoman": { "type": "http", "url": "` + o.Endpoint + `" } } }`
 	v := &View{Title: "Overview", Data: o}
 	clients := present(t)

@@ -503,7 +503,7 @@ func TestLinksResolve(t *testing.T) {
 func TestWeight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := stage(t, "held")
-		for _, page := range []string{"/settings", "/me", "/audit", "/rules", "/rules/edit", heldPage(0)} {
+		for _, page := range []string{"/settings", "/me", "/audit", "/projects", "/rules", "/rules/edit", heldPage(0)} {
 			_, body := h.ask("GET", "/console"+page)
 			styles, modules := 0, 0
 			byName, _ := assets()

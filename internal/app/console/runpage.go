@@ -166,7 +166,7 @@ func (p *runPages) view(r *http.Request, failed *questionView, status int) (*Vie
 		v.Sent = messageOf(formatted(x.Arguments), r.URL.Query().Get("all") != "", "?all=1#sent")
 		v.Sent.Size = bytesText(len(x.Arguments))
 	}
-	v.commands(admin.Base(r))
+	v.commands(admin.Base(r) + ownPath(r, ""))
 	return &View{Title: "Run of " + excerpt.Line(x.Name, 80), Crumbs: crumbs, Data: v, Moving: !v.Over(), Status: status}, nil
 }
 

@@ -284,7 +284,7 @@ func (p *toolPages) toolWith(r *http.Request, run *runForm, status int) (*View, 
 	}
 	v.Revision, v.Invisible = s.Revision, invisibleIn(&t.Tool, t.About)
 	v.Definition = messageOf(string(t.Definition), r.URL.Query().Get("all") != "", "?all=1#definition")
-	for _, e := range []endpointView{{URL: "/mcp", As: t.Offered}, {URL: "/s/" + s.Name + "/mcp", As: t.Name}} {
+	for _, e := range []endpointView{{URL: ownPath(r, "/mcp"), As: t.Offered}, {URL: ownPath(r, "/s/"+s.Name+"/mcp"), As: t.Name}} {
 		for _, h := range t.Hidden {
 			if h.Endpoint == e.URL {
 				e.Why, e.Rule = h.Why, h.Rule
