@@ -17,7 +17,7 @@ func (r *rig) projects(t *testing.T) {
 	look := func(p *tab, path string) {
 		t.Helper()
 		p.open(p.origin + path)
-		p.wait("live updates", `document.getElementById("live").textContent === "live"`)
+		p.wait("live updates", `/^(live|waiting)/.test(document.getElementById("live").textContent)`)
 		(&visit{tab: p, t: t, axe: r.axe}).looks()
 		p.size(1440, 900)
 	}
@@ -27,7 +27,7 @@ func (r *rig) projects(t *testing.T) {
 	p.wait("the other project", `location.pathname === "/console/p/shop/servers" && document.querySelector("main").textContent.includes("till")`)
 	look(p, "/console/p/shop/servers")
 	look(p, "/console/p/shop/")
-	p.press("Control+k")
+	p.press("Ctrl+k")
 	p.write("till")
 	p.wait("the server in the palette", `document.querySelector("#found [role=option]")?.textContent.includes("till")`)
 	p.press("Enter")
