@@ -190,14 +190,18 @@ GET /drafts/{id} admin
 POST /drafts/{id} admin
 DELETE /drafts/{id} admin
 POST /drafts/{id}/keep admin
-GET /keys admin
-POST /keys admin
-POST /keys/{id}/rotate admin
-DELETE /keys/{id} admin
+GET /keys viewer people
+POST /keys viewer people
+GET /keys/{id} viewer people
+POST /keys/{id}/rotate viewer people
+DELETE /keys/{id} viewer people
 GET /people admin
 POST /people admin
+GET /people/{name} admin
 PUT /people/{name}/roles admin
 POST /people/{name}/invitation admin
+GET /people/{name}/sessions admin
+DELETE /people/{name}/sessions/{session} admin
 POST /people/{name}/sign-out admin
 DELETE /people/{name} admin
 GET /grants viewer

@@ -146,7 +146,7 @@ func New(o Options) *API {
 		draftAPI:   draftAPI{project: p, config: o.Config, env: o.Env, secrets: o.Secrets, reload: o.Reload, log: o.Log},
 	}
 	h := house{project: p, access: o.Access, desk: o.Desk, roster: o.Roster, safe: o.Safe}
-	a.keyAPI, a.peopleAPI, a.secretAPI, a.promptAPI = keyAPI{h}, peopleAPI{h, linkBase(&o)}, secretAPI{h}, promptAPI{h}
+	a.keyAPI, a.peopleAPI, a.secretAPI, a.promptAPI = keyAPI{h, o.Calls}, peopleAPI{h, linkBase(&o), a.projectNames, a.inUse}, secretAPI{h}, promptAPI{h}
 	a.grantAPI, a.pinAPI, a.questionAPI = grantAPI{h, o.Ledger}, pinAPI{h}, questionAPI{h}
 	a.auditAPI = auditAPI{h, o.Trail, newAuditCheck()}
 	a.projectAPI = projectAPI{house: h, door: &a.door, homes: o.Homes, inUse: a.inUse, file: o.Config}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
+	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 	"github.com/dragoman-mcp/dragoman/internal/team/access"
 	"github.com/dragoman-mcp/dragoman/internal/team/store"
 	"github.com/dragoman-mcp/dragoman/internal/team/vault"
@@ -60,6 +61,21 @@ func Acting(ctx context.Context, who *identity.Principal) context.Context {
 		via += " " + who.Seat
 	}
 	return store.Through(ctx, via)
+}
+
+// byWhom calls act with who has sent a request.
+func byWhom[T any](h *house, r *http.Request, act func(who *identity.Principal) (T, *Problem)) (answer T, bad *Problem) {
+	who, bad := h.sender(r)
+	if bad != nil {
+		return answer, bad
+	}
+	return act(who)
+}
+
+// is reports whether who has a role in a project, or is an admin of the default project, who may do with what the store
+// has of a project what an admin of it may.
+func (h *house) is(who *identity.Principal, project string, role identity.Role) bool {
+	return h.access.May(who, project, role) == nil || h.access.May(who, event.DefaultProject, identity.Admin) == nil
 }
 
 // nameOf returns the name of the person with a subject, and the subject itself if it is nobody's.

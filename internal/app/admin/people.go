@@ -1,6 +1,8 @@
 package admin
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"maps"
 	"net/http"
@@ -9,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/app/runtime"
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 	"github.com/dragoman-mcp/dragoman/internal/team/access"
@@ -49,6 +53,8 @@ type InvitationRequest struct {
 // RolesRequest has the roles of a person in a project.
 type RolesRequest struct {
 	Roles []string `json:"roles" doc:"the roles that replace those of before; without any, the person has none in the project"`
+	// Was is nil if it doesn't matter.
+	Was []string `json:"was,omitempty" doc:"the roles that the person should have now: if they're others, nothing changes; none stands for no role"`
 }
 
 // NewInvitation is a person with a link.
@@ -80,25 +86,63 @@ var peopleRoutes = []route{
 	{
 		method: http.MethodPost, path: "/people", house: true, least: identity.Admin, name: "invite", summary: "Invite somebody to the project; only this answer has the link",
 		body: InvitationRequest{}, answer: NewInvitation{}, status: http.StatusCreated, problems: slices.Concat([]int{400, 413, 415, 422}, houseProblems),
-		read: withBody(maxPersonBody, func(a *API, r *http.Request, q InvitationRequest) (NewInvitation, *Problem) { return a.invite(r, q) }),
+		read: withBody(maxPersonBody, func(a *API, r *http.Request, q InvitationRequest) (NewInvitation, *Problem) {
+			return byWhom(&a.peopleAPI.house, r, func(who *identity.Principal) (NewInvitation, *Problem) {
+				return a.InviteFor(r, who, a.project.name(), q)
+			})
+		}),
+	},
+	{
+		method: http.MethodGet, path: "/people/{name}", house: true, least: identity.Admin, name: "person", summary: "Somebody with their sessions, keys and sign-ins; the sender needs the role in each of the person's projects, or in `default`",
+		answer: PersonDetails{}, problems: []int{400, 403, 404, 409}, read: aboutPerson((*API).PersonFor),
 	},
 	{
 		method: http.MethodPut, path: "/people/{name}/roles", house: true, least: identity.Admin, name: "setRoles", summary: "Replace a person's roles in the project; the person is named by name or id",
 		body: RolesRequest{}, answer: Person{}, problems: slices.Concat([]int{400, 404, 413, 415, 422}, houseProblems),
-		read: withBody(maxPersonBody, func(a *API, r *http.Request, q RolesRequest) (Person, *Problem) { return a.setRoles(r, q) }),
+		read: withBody(maxPersonBody, func(a *API, r *http.Request, q RolesRequest) (Person, *Problem) {
+			return byWhom(&a.peopleAPI.house, r, func(who *identity.Principal) (Person, *Problem) {
+				return a.SetRolesFor(r.Context(), who, r.PathValue("name"), a.project.name(), q)
+			})
+		}),
 	},
 	{
 		method: http.MethodPost, path: "/people/{name}/invitation", house: true, least: identity.Admin, name: "inviteAgain", summary: "Make a link for somebody who was invited before; the sender needs the role in each of the person's projects, or in `default`",
-		answer: NewInvitation{}, problems: slices.Concat([]int{400, 403, 404}, houseProblems), read: func(a *API, r *http.Request) (any, *Problem) { return result(a.inviteAgain(r)) },
+		answer: NewInvitation{}, problems: slices.Concat([]int{400, 403, 404}, houseProblems), read: func(a *API, r *http.Request) (any, *Problem) {
+			return result(byWhom(&a.peopleAPI.house, r, func(who *identity.Principal) (NewInvitation, *Problem) {
+				return a.InviteAgainFor(r, who, r.PathValue("name"))
+			}))
+		},
+	},
+	{
+		method: http.MethodGet, path: "/people/{name}/sessions", house: true, least: identity.Admin, name: "sessions", summary: "The browsers in which somebody is signed in; the sender needs the role in each of the person's projects, or in `default`",
+		answer: PersonSessions{}, problems: []int{400, 403, 404, 409}, read: aboutPerson(func(a *API, ctx context.Context, who *identity.Principal, name string) (PersonSessions, *Problem) {
+			p, bad := a.PersonFor(ctx, who, name)
+			return PersonSessions{p.Browsers}, bad
+		}),
+	},
+	{
+		method: http.MethodDelete, path: "/people/{name}/sessions/{session}", house: true, least: identity.Admin, name: "endSession", summary: "End one of somebody's sessions; the sender needs the role in each of the person's projects, or in `default`",
+		answer: PersonSession{}, problems: slices.Concat([]int{400, 403, 404}, houseProblems), read: func(a *API, r *http.Request) (any, *Problem) {
+			return result(byWhom(&a.peopleAPI.house, r, func(who *identity.Principal) (PersonSession, *Problem) {
+				return a.EndSessionFor(r.Context(), who, r.PathValue("name"), r.PathValue("session"))
+			}))
+		},
 	},
 	{
 		method: http.MethodPost, path: "/people/{name}/sign-out", house: true, least: identity.Admin, name: "signOut", summary: "End a person's sessions, and make an unused link useless; the sender needs the role in each of the person's projects, or in `default`",
-		answer: SignedOut{}, problems: slices.Concat([]int{400, 403, 404}, houseProblems), read: func(a *API, r *http.Request) (any, *Problem) { return result(a.signOut(r)) },
+		answer: SignedOut{}, problems: slices.Concat([]int{400, 403, 404}, houseProblems), read: aboutPerson((*API).SignOutFor),
 	},
 	{
 		method: http.MethodDelete, path: "/people/{name}", process: true, least: identity.Admin, name: "removePerson", summary: "Remove a person with their roles in all projects, their sessions, and the API keys that act for them",
-		answer: Person{}, problems: slices.Concat([]int{400, 404}, houseProblems), read: func(a *API, r *http.Request) (any, *Problem) { return result(a.removePerson(r)) },
+		answer: RemovedPerson{}, problems: slices.Concat([]int{400, 404}, houseProblems), read: aboutPerson((*API).RemovePersonFor),
 	},
+}
+
+// aboutPerson returns a route's read function that calls do with the sender of a request and the person in its path.
+func aboutPerson[T any](do func(a *API, ctx context.Context, who *identity.Principal, name string) (T, *Problem)) func(*API, *http.Request) (any, *Problem) {
+	return func(a *API, r *http.Request) (any, *Problem) {
+		return result(byWhom(&a.peopleAPI.house, r, func(who *identity.Principal) (T, *Problem) { return do(a, r.Context(), who, r.PathValue("name")) }))
+	}
 }
 
 // maxPersonBody is the maximum size in bytes of a request about a person.
@@ -107,7 +151,9 @@ const maxPersonBody = 4 << 10
 // peopleAPI invites people to a project, and gives and takes their roles in it.
 type peopleAPI struct {
 	house
-	base func(*http.Request) (string, *Problem) // the URL that links begin with
+	base     func(*http.Request) (string, *Problem) // the URL that links begin with
+	projects func() []string                        // the names of all projects
+	inUse    func(name string) *runtime.Project     // the project with a name, or nil
 }
 
 // readPeople answers GET /people.
@@ -115,16 +161,35 @@ func (a *peopleAPI) readPeople(r *http.Request) (any, *Problem) {
 	if bad := a.closed(); bad != nil {
 		return nil, bad
 	}
-	all := slices.DeleteFunc(a.roster.People().All(), func(p store.Person) bool { return !a.shows(&p) })
+	all := a.shown()
 	p, bad := pageOf(r, all, func(p *store.Person) string { return strings.ToLower(p.Name) + "\x00" + p.ID })
 	if bad != nil {
 		return nil, bad
 	}
-	out := People{People: make([]Person, 0, len(p.items)), Total: len(all), Next: p.next}
-	for i := range p.items {
-		out.People = append(out.People, a.show(&p.items[i]))
+	return People{People: a.showAll(p.items), Total: len(all), Next: p.next}, nil
+}
+
+// PeopleFor returns all people that an admin of the project may see, sorted by name.
+func (a *peopleAPI) PeopleFor(who *identity.Principal) ([]Person, *Problem) {
+	if bad := a.closed(); bad != nil {
+		return nil, bad
 	}
-	return out, nil
+	if !a.is(who, a.project.name(), identity.Admin) {
+		return nil, notAll()
+	}
+	return a.showAll(a.shown()), nil
+}
+
+func (a *peopleAPI) shown() []store.Person {
+	return slices.DeleteFunc(a.roster.People().All(), func(p store.Person) bool { return !a.shows(&p) })
+}
+
+func (a *peopleAPI) showAll(people []store.Person) []Person {
+	out, sessions := make([]Person, 0, len(people)), a.roster.People().AllSessions()
+	for i := range people {
+		out = append(out, a.showWith(&people[i], sessions[people[i].ID]))
+	}
+	return out
 }
 
 // shows reports whether the admins of the project may see a person.
@@ -132,10 +197,11 @@ func (a *peopleAPI) shows(p *store.Person) bool {
 	return a.project.name() == event.DefaultProject || len(p.Roles[a.project.name()]) > 0
 }
 
-// invite answers POST /people.
-func (a *peopleAPI) invite(r *http.Request, q InvitationRequest) (NewInvitation, *Problem) {
-	who, bad := a.sender(r)
-	if bad != nil {
+// InviteFor invites somebody to a project; "" is that of the API. Who invites must be an admin of it, or of the default
+// project.
+func (a *peopleAPI) InviteFor(r *http.Request, who *identity.Principal, project string, q InvitationRequest) (NewInvitation, *Problem) {
+	project = cmp.Or(project, a.project.name())
+	if bad := a.adminOf(who, project); bad != nil {
 		return NewInvitation{}, bad
 	}
 	base, bad := a.base(r)
@@ -149,16 +215,29 @@ func (a *peopleAPI) invite(r *http.Request, q InvitationRequest) (NewInvitation,
 	if err != nil {
 		return NewInvitation{}, a.problem(err)
 	}
-	token, p, err := a.roster.Invite(r.Context(), who.Subject, q.Name, a.project.name(), roles)
+	token, p, err := a.roster.Invite(r.Context(), who.Subject, q.Name, project, roles)
 	if err != nil {
 		return NewInvitation{}, a.problem(err)
 	}
 	return a.invitation(base, token, &p), nil
 }
 
-// inviteAgain answers POST /people/{name}/invitation.
-func (a *peopleAPI) inviteAgain(r *http.Request) (NewInvitation, *Problem) {
-	who, p, bad := a.whole(r)
+// adminOf returns a problem unless who may invite people to a project and give them roles there.
+func (a *peopleAPI) adminOf(who *identity.Principal, project string) *Problem {
+	switch {
+	case a.closed() != nil:
+		return a.closed()
+	case !a.is(who, project, identity.Admin):
+		return notAll()
+	case project != a.project.name() && !slices.Contains(a.projects(), project):
+		return noProject(project)
+	}
+	return nil
+}
+
+// InviteAgainFor makes another link for somebody.
+func (a *peopleAPI) InviteAgainFor(r *http.Request, who *identity.Principal, name string) (NewInvitation, *Problem) {
+	p, bad := a.whole(who, name)
 	if bad != nil {
 		return NewInvitation{}, bad
 	}
@@ -166,7 +245,7 @@ func (a *peopleAPI) inviteAgain(r *http.Request) (NewInvitation, *Problem) {
 	if bad != nil {
 		return NewInvitation{}, bad
 	}
-	token, q, err := a.roster.Link(r.Context(), who, p.ID, a.project.name())
+	token, q, err := a.roster.Link(r.Context(), who.Subject, p.ID, a.project.name())
 	if err != nil {
 		return NewInvitation{}, a.problem(err)
 	}
@@ -179,16 +258,32 @@ func (a *peopleAPI) invitation(base, token string, p *store.Person) NewInvitatio
 	}
 }
 
-// setRoles answers PUT /people/{name}/roles. The person may be in other projects only: so somebody comes into
-// a second project.
-func (a *peopleAPI) setRoles(r *http.Request, q RolesRequest) (Person, *Problem) {
-	who, p, bad := a.about(r)
+// SetRolesFor replaces somebody's roles in a project. The person may be in other projects only: so somebody comes into
+// a second project. "" is the project of the API.
+func (a *peopleAPI) SetRolesFor(ctx context.Context, who *identity.Principal, name, project string, q RolesRequest) (Person, *Problem) {
+	project = cmp.Or(project, a.project.name())
+	if bad := a.adminOf(who, project); bad != nil {
+		return Person{}, bad
+	}
+	p, bad := a.person(name)
 	if bad != nil {
 		return Person{}, bad
 	}
 	roles, err := access.RolesNamed(q.Roles)
-	if err == nil {
-		err = a.roster.SetRoles(r.Context(), who.Subject, p.ID, a.project.name(), roles)
+	if err == nil && q.Was == nil {
+		err = a.roster.SetRoles(ctx, who.Subject, p.ID, project, roles)
+	} else if err == nil {
+		var was []identity.Role
+		if was, err = access.RolesNamed(slices.DeleteFunc(slices.Clone(q.Was), func(s string) bool { return s == "none" })); err == nil {
+			err = a.roster.ChangeRoles(ctx, who.Subject, p.ID, project, was, roles)
+		}
+	}
+	if errors.Is(err, access.ErrOtherRoles) {
+		now := "no role"
+		if has := a.now(&p).Roles[project]; len(has) > 0 {
+			now = "the roles " + strings.Join(roleNames(has), " and ")
+		}
+		return Person{}, conflict("person-changed", "Somebody else has changed the roles", excerpt.Line(p.Name, maxName)+" has "+now+" in the project "+project+" by now. Nothing has changed; choose again.")
 	}
 	if err != nil {
 		return Person{}, a.problem(err)
@@ -196,13 +291,13 @@ func (a *peopleAPI) setRoles(r *http.Request, q RolesRequest) (Person, *Problem)
 	return a.show(a.now(&p)), nil
 }
 
-// signOut answers POST /people/{name}/sign-out.
-func (a *peopleAPI) signOut(r *http.Request) (SignedOut, *Problem) {
-	who, p, bad := a.whole(r)
+// SignOutFor ends all sessions of somebody, and makes an unused link useless.
+func (a *peopleAPI) SignOutFor(ctx context.Context, who *identity.Principal, name string) (SignedOut, *Problem) {
+	p, bad := a.whole(who, name)
 	if bad != nil {
 		return SignedOut{}, bad
 	}
-	n, err := a.roster.SignOut(r.Context(), who, p.ID)
+	n, err := a.roster.SignOut(ctx, who.Subject, p.ID)
 	if err != nil {
 		return SignedOut{}, a.problem(err)
 	}
@@ -217,26 +312,20 @@ func (a *peopleAPI) now(p *store.Person) *store.Person {
 	return p
 }
 
-// removePerson answers DELETE /people/{name}. The route is one of the process, so the sender is an admin of
-// the default project.
-func (a *peopleAPI) removePerson(r *http.Request) (Person, *Problem) {
-	who, p, bad := a.about(r)
-	if bad != nil {
-		return Person{}, bad
+// RemovePersonFor removes somebody. The route is one of the process, so who must be an admin of the default project.
+func (a *peopleAPI) RemovePersonFor(ctx context.Context, who *identity.Principal, name string) (RemovedPerson, *Problem) {
+	if bad := a.adminOf(who, event.DefaultProject); bad != nil {
+		return RemovedPerson{}, bad
 	}
-	out := a.show(&p)
-	if err := a.roster.Remove(r.Context(), who.Subject, p.ID); err != nil {
-		return Person{}, a.problem(err)
+	p, bad := a.person(name)
+	if bad != nil {
+		return RemovedPerson{}, bad
+	}
+	out := RemovedPerson{Person: a.show(&p), Keys: len(a.keysOfPerson(&p)), SignIns: len(a.signInsOf(&p))}
+	if err := a.roster.Remove(ctx, who.Subject, p.ID); err != nil {
+		return RemovedPerson{}, a.problem(err)
 	}
 	return out, nil
-}
-
-// about returns who sent a request, and the person that its path names.
-func (a *peopleAPI) about(r *http.Request) (who *identity.Principal, p store.Person, bad *Problem) {
-	if who, bad = a.sender(r); bad == nil {
-		p, bad = a.person(r.PathValue("name"))
-	}
-	return who, p, bad
 }
 
 // person returns the person with a name or an id.
@@ -247,19 +336,22 @@ func (h *house) person(name string) (store.Person, *Problem) {
 	return store.Person{}, noPerson()
 }
 
-// whole returns the person that the path of a request names, and the subject of its sender, if the sender may
-// decide about this person as a whole, and not only in the project: whoever makes a link could open it, too.
-func (a *peopleAPI) whole(r *http.Request) (who string, p store.Person, bad *Problem) {
-	sender, p, bad := a.about(r)
+// whole returns the person with a name or an id, if who may decide about them as a whole, and not only in the project:
+// whoever makes a link could open it, too.
+func (a *peopleAPI) whole(who *identity.Principal, name string) (p store.Person, bad *Problem) {
+	if bad := a.closed(); bad != nil {
+		return p, bad
+	}
+	p, bad = a.person(name)
 	switch {
 	case bad != nil:
-		return "", p, bad
+		return p, bad
 	case !a.shows(&p):
-		return "", p, noPerson()
-	case !a.decides(sender, &p):
-		return "", p, notAll()
+		return p, noPerson()
+	case !a.decides(who, &p):
+		return p, notAll()
 	}
-	return sender.Subject, p, nil
+	return p, nil
 }
 
 // decides reports whether who is an admin of the default project, or of each project of a person.
@@ -325,22 +417,30 @@ func (a *peopleAPI) problem(err error) *Problem {
 
 // show returns a person as the admins of the project may see them.
 func (a *peopleAPI) show(p *store.Person) Person {
+	return a.showWith(p, a.roster.People().Sessions(p.ID))
+}
+
+// showWith does the same for a person with some sessions, the one that was used last first.
+func (a *peopleAPI) showWith(p *store.Person, sessions []store.Session) Person {
 	out := Person{ID: p.ID, Name: p.Name, Roles: []PersonRoles{}, Added: p.Added.UTC(), By: a.nameOf(p.Actor)}
 	for _, project := range slices.Sorted(maps.Keys(p.Roles)) {
 		if a.project.name() != event.DefaultProject && project != a.project.name() {
 			continue
 		}
-		x := PersonRoles{Project: project}
-		for _, r := range p.Roles[project] {
-			x.Roles = append(x.Roles, r.String())
-		}
-		out.Roles = append(out.Roles, x)
+		out.Roles = append(out.Roles, PersonRoles{project, roleNames(p.Roles[project])})
 	}
 	if until := p.Open.Until.UTC(); p.Open.Sum != nil && time.Now().Before(until) {
 		out.Invited = &until
 	}
-	if all := a.roster.People().Sessions(p.ID); len(all) > 0 {
-		out.Sessions, out.Seen = len(all), all[0].Seen.UTC().Format(time.DateOnly)
+	if len(sessions) > 0 {
+		out.Sessions, out.Seen = len(sessions), sessions[0].Seen.UTC().Format(time.DateOnly)
 	}
 	return out
+}
+
+func roleNames(roles []identity.Role) (names []string) {
+	for _, r := range roles {
+		names = append(names, r.String())
+	}
+	return names
 }

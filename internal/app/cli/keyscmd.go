@@ -262,11 +262,15 @@ func (c *keysCommand) revoke(cmd *cobra.Command, args []string) error {
 		if err != nil {
 			return err
 		}
-		var gone admin.APIKey
+		var gone admin.RevokedKey
 		if err := s.apply(ctx, http.MethodDelete, "/keys/"+url.PathEscape(k.ID), nil, &gone); err != nil {
 			return err
 		}
-		return c.done(c.world, gone, "", "revoked the key %q with the id %s", gone.Name, gone.ID)
+		ends := ""
+		if n := gone.Ends; n != (admin.KeyUse{}) {
+			ends = fmt.Sprintf("; %s, %s and %s end within 5 s", quantity(n.Sessions, "session"), quantity(n.Streams, "stream"), quantity(n.Calls, "running call"))
+		}
+		return c.done(c.world, gone, "", "revoked the key %q with the id %s%s", gone.Name, gone.ID, ends)
 	})
 }
 

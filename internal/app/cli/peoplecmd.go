@@ -23,7 +23,8 @@ type peopleCommand struct {
 	*world
 	houseFlags
 
-	roles []string
+	roles   []string
+	session string
 }
 
 func newPeopleCommand(w *world) *cobra.Command {
@@ -48,7 +49,7 @@ then signed in for 30 days. docs/access.md says what the roles are.
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	c.addFlags(cmd)
-	cmd.AddCommand(newPeopleInviteCommand(w), newPeopleLinkCommand(w), newPeopleRoleCommand(w), newPeopleSignOutCommand(w), newPeopleRemoveCommand(w))
+	cmd.AddCommand(newPeopleInviteCommand(w), newPeopleLinkCommand(w), newPeopleRoleCommand(w), newPeopleSessionsCommand(w), newPeopleSignOutCommand(w), newPeopleRemoveCommand(w))
 	return cmd
 }
 
@@ -128,21 +129,47 @@ The change counts within a second, also in open pages and running sessions.`,
 	return cmd
 }
 
+func newPeopleSessionsCommand(w *world) *cobra.Command {
+	c := &peopleCommand{world: w}
+	cmd := &cobra.Command{
+		Use:   "sessions NAME [flags]",
+		Short: "List the browsers in which somebody is signed in",
+		Long: `List the browsers in which somebody is signed in to the console, the one that
+was used last first. The id of a session opens nothing: it's for
+"dragoman people sign-out", which ends the session.`,
+		Example: `  dragoman people sessions ada
+
+  # End one of them.
+  dragoman people sign-out ada --session KJDTVLHC2UXQ`,
+		Args:              c.oneArgument("the person's name", "dragoman people sessions ada"),
+		RunE:              c.sessions,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	c.addFlags(cmd)
+	return cmd
+}
+
 func newPeopleSignOutCommand(w *world) *cobra.Command {
 	c := &peopleCommand{world: w}
 	cmd := &cobra.Command{
 		Use:   "sign-out NAME [flags]",
-		Short: "End somebody's sessions in all browsers",
+		Short: "End somebody's sessions in all browsers, or in one",
 		Long: `End somebody's sessions in all browsers. A link that was not used yet stops
-working, too. The person's roles stay, and so do API keys that act for them.`,
+working, too. The person's roles stay, and so do API keys that act for them.
+
+With --session, only this session ends, and a link stays as it is.`,
 		Example: `  dragoman people sign-out ada
 
-  # And let the person come in again.
+  # End one session, of those that "dragoman people sessions" lists.
+  dragoman people sign-out ada --session KJDTVLHC2UXQ
+
+  # Let the person come in again.
   dragoman people link ada`,
 		Args:              c.oneArgument("the person's name", "dragoman people sign-out ada"),
 		RunE:              c.signOut,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
+	flagsInOrder(cmd).StringVar(&c.session, "session", "", "end only the session with this `ID`")
 	c.addFlags(cmd)
 	return cmd
 }
@@ -263,8 +290,26 @@ func (c *peopleCommand) role(cmd *cobra.Command, args []string) error {
 	})
 }
 
+func (c *peopleCommand) sessions(cmd *cobra.Command, args []string) error {
+	return c.with(cmd, c.world, func(ctx context.Context, s *running) error {
+		var all admin.PersonSessions
+		err := c.about(args[0], func(path string) error { return s.decode(ctx, "/api/v1"+path+"/sessions", nil, &all) })
+		return showAll(&c.houseFlags, c.world, all.Sessions, err, "the person is signed in nowhere; `dragoman people link NAME%s` makes a link", func(list []admin.PersonSession) screen.Table {
+			t := screen.Table{Width: 80, Columns: []screen.Column{{Title: "SESSION", Whole: true}, {Title: "BROWSER", Most: 24}, {Title: "ADDRESS", Most: 24}, {Title: "LAST USED", Whole: true}}}
+			for i := range list {
+				x := &list[i]
+				t.Rows = append(t.Rows, []screen.Cell{{Text: x.ID}, {Text: cmp.Or(x.Browser, "-")}, {Text: cmp.Or(x.Address, "-")}, {Text: usedText(&x.Seen, time.Now())}})
+			}
+			return t
+		})
+	})
+}
+
 func (c *peopleCommand) signOut(cmd *cobra.Command, args []string) error {
 	return c.with(cmd, c.world, func(ctx context.Context, s *running) error {
+		if cmd.Flags().Changed("session") {
+			return c.endSession(ctx, s, args[0])
+		}
 		var p admin.SignedOut
 		err := c.about(args[0], func(path string) error { return s.apply(ctx, http.MethodPost, path+"/sign-out", nil, &p) })
 		if err != nil {
@@ -274,14 +319,30 @@ func (c *peopleCommand) signOut(cmd *cobra.Command, args []string) error {
 	})
 }
 
+// endSession ends one of somebody's sessions.
+func (c *peopleCommand) endSession(ctx context.Context, s *running, name string) error {
+	var x admin.PersonSession
+	err := c.about(name, func(path string) error {
+		return s.apply(ctx, http.MethodDelete, path+"/sessions/"+url.PathEscape(cmp.Or(c.session, "-")), nil, &x)
+	})
+	var bad *problemError
+	if errors.As(err, &bad) && bad.kind == "no-such-session" {
+		return usagef("`dragoman people sessions "+shellWord(name)+c.words()+"` lists the sessions", "%s has no session %q", clean(name), c.session)
+	}
+	if err != nil {
+		return err
+	}
+	return c.done(c.world, x, "", "signed %s out of %s", clean(name), cmp.Or(clean(x.Browser), "a browser"))
+}
+
 func (c *peopleCommand) remove(cmd *cobra.Command, args []string) error {
 	return c.with(cmd, c.world, func(ctx context.Context, s *running) error {
-		var p admin.Person
+		var p admin.RemovedPerson
 		err := c.about(args[0], func(path string) error { return s.apply(ctx, http.MethodDelete, path, nil, &p) })
 		if err != nil {
 			return err
 		}
-		return c.done(c.world, p, "", "removed %s, and the API keys that acted for them", clean(p.Name))
+		return c.done(c.world, p, "", "removed %s, %s and %s that acted for them", clean(p.Name), quantity(p.Sessions, "session"), quantity(p.Keys, "API key"))
 	})
 }
 

@@ -106,8 +106,27 @@ func (p *People) Sessions(id string) (all []store.Session) {
 			all = append(all, g.Session)
 		}
 	}
-	slices.SortFunc(all, func(a, b store.Session) int { return cmp.Or(b.Seen.Compare(a.Seen), cmp.Compare(a.ID, b.ID)) })
+	slices.SortFunc(all, lastUsed)
 	return all
+}
+
+// AllSessions returns the sessions of everybody by the ids of the people, as Sessions does.
+func (p *People) AllSessions() map[string][]store.Session {
+	all, now := map[string][]store.Session{}, time.Now()
+	for _, g := range p.seats {
+		if now.Before(g.Until) {
+			all[g.Person] = append(all[g.Person], g.Session)
+		}
+	}
+	for _, list := range all {
+		slices.SortFunc(list, lastUsed)
+	}
+	return all
+}
+
+// lastUsed orders sessions by when they were used, the last one first.
+func lastUsed(a, b store.Session) int {
+	return cmp.Or(b.Seen.Compare(a.Seen), cmp.Compare(a.ID, b.ID))
 }
 
 // SessionOf returns the session that a principal stands for, and whether there is one.

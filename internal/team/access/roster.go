@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -41,6 +42,8 @@ const (
 	ErrNoPerson  = Mistake("nobody has this id")
 	ErrNameTaken = Mistake("somebody has this name already")
 	ErrNoLink    = Mistake("this invitation was used, has expired, or was never made")
+	// ErrOtherRoles is what ChangeRoles says.
+	ErrOtherRoles = Mistake("the person has other roles by now")
 )
 
 // CheckName returns a Mistake if nobody can have a name.
@@ -188,12 +191,32 @@ func (r *Roster) look(ctx context.Context) {
 
 // SetRoles replaces the roles of a person in a project; none takes the person out of it.
 func (r *Roster) SetRoles(ctx context.Context, actor, id, project string, roles []identity.Role) error {
+	return r.setRoles(ctx, actor, id, project, roles, func(*store.Tx) error { return nil })
+}
+
+// ChangeRoles does the same as SetRoles if the person has the roles was in the project, as RolesNamed returns them. If
+// they are others, the error is ErrOtherRoles.
+func (r *Roster) ChangeRoles(ctx context.Context, actor, id, project string, was, roles []identity.Role) error {
+	return r.setRoles(ctx, actor, id, project, roles, func(t *store.Tx) error {
+		now, err := t.Roles(id, project)
+		slices.Sort(now)
+		if err == nil && !slices.Equal(now, was) {
+			err = ErrOtherRoles
+		}
+		return err
+	})
+}
+
+func (r *Roster) setRoles(ctx context.Context, actor, id, project string, roles []identity.Role, before func(*store.Tx) error) error {
 	mac, err := r.desk.mac(ctx, actor)
 	if err != nil {
 		return err
 	}
 	macs := newPeopleMACs(mac)
 	return r.change(ctx, actor, func(t *store.Tx) (bool, error) {
+		if err := before(t); err != nil {
+			return false, err
+		}
 		return t.SetRoles(id, project, roles, macs.ofRoles(id, project, roles))
 	})
 }

@@ -3,6 +3,7 @@ package access
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
@@ -102,11 +103,19 @@ func (r *Roster) Leave(ctx context.Context, secret string) error {
 
 // End ends a session of the person whose session who is, and reports whether there was one.
 func (r *Roster) End(ctx context.Context, who *identity.Principal, id string) (bool, error) {
-	g := r.People().seats[seatOfSession(id)]
-	if g == nil || who == nil || g.who.Subject != who.Subject {
+	if who == nil {
 		return false, nil
 	}
-	return true, r.endSession(ctx, who.Subject, g)
+	return r.EndOf(ctx, who.Subject, strings.TrimPrefix(who.Subject, store.PersonSubject), id)
+}
+
+// EndOf ends a session of the person with an id, on behalf of actor, and reports whether there was one.
+func (r *Roster) EndOf(ctx context.Context, actor, person, id string) (bool, error) {
+	g := r.People().seats[seatOfSession(id)]
+	if g == nil || g.Person != person {
+		return false, nil
+	}
+	return true, r.endSession(ctx, actor, g)
 }
 
 func (r *Roster) endSession(ctx context.Context, actor string, g *guest) error {

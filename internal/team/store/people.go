@@ -149,6 +149,22 @@ func (t *Tx) RemovePerson(id string) (bool, error) {
 	return true, t.did("removed", personKind, id, about{was: facts{"name": name}})
 }
 
+// Roles returns the roles of a person in a project.
+func (t *Tx) Roles(person, project string) ([]identity.Role, error) {
+	text, err := t.rolesOf(person, project)
+	return rolesIn(text), err
+}
+
+// rolesIn returns the roles in a text of the database. One of a newer version is none.
+func rolesIn(text string) (roles []identity.Role) {
+	for _, name := range strings.Fields(text) {
+		if r, ok := identity.RoleOf(name); ok {
+			roles = append(roles, r)
+		}
+	}
+	return roles
+}
+
 // rolesOf returns the roles of a person in a project as the database has them.
 func (t *Tx) rolesOf(person, project string) (roles string, err error) {
 	err = t.t.Row("SELECT roles FROM roles WHERE person = ? AND project = ?", []any{person, project}, &roles)
@@ -184,10 +200,8 @@ func readPeople(t *sqldb.Tx, into *Snapshot) error {
 		err := scan(&person, &project, &roles, &sum)
 		if x, ok := into.people[person]; ok && err == nil {
 			x.Sums[project] = sum
-			for _, name := range strings.Fields(roles) {
-				if r, ok := identity.RoleOf(name); ok { // a role of a newer version is none
-					x.Roles[project] = append(x.Roles[project], r)
-				}
+			if list := rolesIn(roles); list != nil {
+				x.Roles[project] = list
 			}
 		}
 		return err
