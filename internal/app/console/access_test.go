@@ -32,6 +32,8 @@ type testConsole struct {
 
 // source is a Source with fixed values.
 type source struct {
+	testTeam
+
 	report  *admin.Report
 	logs    []admin.LogRecord
 	calls   []admin.Call

@@ -86,6 +86,8 @@ type Source interface {
 	// Matrix returns the compatibility of all pairs of revisions. The caller must not change the
 	// result.
 	Matrix() admin.Matrix
+	KeyDesk
+	PeopleDesk
 	Reviewer
 	ProjectKeeper
 	Ruler
@@ -175,6 +177,8 @@ func (c *Console) subjects(m *mount, o *Options) []subject {
 		&overviewPage{attention},
 		&mePage{frame: m.frame, access: o.Access},
 		&callPages{m.frame, o.Source, o.Program},
+		&keyPages{frame: m.frame, source: o.Source},
+		&peoplePages{frame: m.frame, source: o.Source},
 		&clientPages{o.Source},
 		&questionPages{frame: m.frame, source: o.Source},
 		&serverPages{frame: m.frame, source: o.Source, operations: o.Operate, config: o.Config, where: lines, needs: attention, edit: edit},

@@ -154,6 +154,11 @@ var scenes = map[string]func() scene{
 		s.source.rules = someRules("file", "")
 		return s
 	},
+	"team": func() (s scene) {
+		s.report.Projects = []string{"default", "shop"}
+		s.source.testTeam = teamOf("")
+		return s
+	},
 	"held": func() (s scene) {
 		s.report.Servers = []admin.Server{server("notes", mcp.R20250618, 3)}
 		s.source.pins = changedPins()
@@ -168,6 +173,8 @@ var scenes = map[string]func() scene{
 	},
 	"hostile": func() (s scene) {
 		s.source.keeps = keeps{prompts: []admin.PromptDetails{aPrompt("review", hostile, 1, hostile, hostile+" {{it}}")}, secrets: []admin.SecretEntry{{Name: "gh", By: hostile, Servers: []string{hostile}, Settings: []string{hostile}}}}
+		s.report.Projects = []string{"default", "shop" + hostile}
+		s.source.testTeam = teamOf(hostile)
 		s.source.audit = auditOf(hostile, 0)
 		s.source.rules = someRules("store", hostile)
 		s.report.Limits = []admin.LimitRefusals{{Per: "key", Of: hostile, Limit: "calls_per_second", Refused: 4}}
@@ -261,11 +268,12 @@ var pagesOf = map[string][]string{
 	"busy":        {"/", "/servers", "/servers/files", "/servers/browser", "/servers/browser/findings", "/servers/files/findings", "/servers/files/resources", "/servers/files/prompts", "/servers/search/prompts", "/servers/browser/resources", "/servers/files/resources?q=nothing", "/servers?q=fil&state=ready&sort=-calls", "/servers?q=nothing", "/clients", "/clients/1", "/clients/99", "/calls", "/calls?server=files&before=2", "/calls?q=nothing", "/calls/1", "/calls/2", "/calls/2?view=raw", "/calls/2?view=edits", "/calls/99", "/events", "/events?kind=loss", "/settings"},
 	"audit":       {"/audit", "/audit?what=nothing", "/audit?before=50", "/audit/7", "/audit/6", "/audit/99"},
 	"many":        {"/", "/servers?page=2&sort=name", "/clients"},
-	"hostile":     {"/", "/tools/held", held{hostilePin().PinChange}.Path()[len(prefix):], "/servers", "/servers/" + "%3Cscript%3Ealert(1)%3C%2Fscript%3E%22%27%3E%3Cimg%20src%3Dx%20onerror%3Dalert(2)%3E%1B%5B31m%E2%80%AE%E2%80%8B%F3%A0%81%81%E2%81%A6javascript:alert(3)", "/servers/" + url.PathEscape(hostile) + "/findings", "/servers/" + url.PathEscape(hostile) + "/resources", "/servers/" + url.PathEscape(hostile) + "/prompts", "/clients", "/clients/1", "/events", "/calls", "/calls/7", "/calls/7?view=raw", "/audit", "/audit?who=" + url.QueryEscape(hostile), "/audit/7", "/rules", "/rules/edit?match=x&match=" + url.QueryEscape(hostile), "/rules/sees?key=k1", "/rules/sees?name=" + url.QueryEscape(hostile), "/prompts", "/prompts/review", "/prompts/review?version=2", "/prompts/review/instructions", "/prompts/review/1..2", "/secrets", "/secrets/gh"},
+	"hostile":     {"/", "/tools/held", held{hostilePin().PinChange}.Path()[len(prefix):], "/servers", "/servers/" + "%3Cscript%3Ealert(1)%3C%2Fscript%3E%22%27%3E%3Cimg%20src%3Dx%20onerror%3Dalert(2)%3E%1B%5B31m%E2%80%AE%E2%80%8B%F3%A0%81%81%E2%81%A6javascript:alert(3)", "/servers/" + url.PathEscape(hostile) + "/findings", "/servers/" + url.PathEscape(hostile) + "/resources", "/servers/" + url.PathEscape(hostile) + "/prompts", "/clients", "/clients/1", "/events", "/calls", "/calls/7", "/calls/7?view=raw", "/audit", "/audit?who=" + url.QueryEscape(hostile), "/audit/7", "/rules", "/rules/edit?match=x&match=" + url.QueryEscape(hostile), "/rules/sees?key=k1", "/rules/sees?name=" + url.QueryEscape(hostile), "/prompts", "/prompts/review", "/prompts/review?version=2", "/prompts/review/instructions", "/prompts/review/1..2", "/secrets", "/secrets/gh", "/keys", "/keys/new", "/keys/k1", "/keys/k3", "/people", "/people/ada", "/people/ben"},
 	"rules":       {"/rules", "/rules?order=" + rulesMoved, "/rules/edit", "/rules/edit?rule=" + ruleIDs(0), "/rules/edit?do=remove&rule=" + ruleIDs(2), "/rules/edit?match=git%2Fx&what=deny&at=1", "/rules/edit?match=wrong&what=deny", "/rules/edit?rule=gone", "/rules/sees", "/rules/sees?key=k1", "/rules/sees?person=nobody"},
 	"rulesOfFile": {"/rules", "/rules/edit?rule=" + ruleIDs(0), "/rules/edit?match=git%2Fx&what=deny"},
 	"held":        {"/", "/tools/held", heldPage(0), heldPage(0) + "?view=all", heldPage(1), heldPage(2), heldPage(3), heldPage(4), "/tools/held/x"},
 	"kept":        {"/prompts", "/prompts?q=none", "/prompts/review", "/prompts/review?version=2&value.change=x", "/prompts/terms/instructions", "/prompts/review/instructions", "/prompts/review/1..2", "/prompts/review/1..2?view=all", "/prompts/none", "/prompts/_new", "/prompts/review/edit", "/secrets", "/secrets/gh", "/secrets/none"},
+	"team":    {"/keys", "/keys?state=look&sort=-used", "/keys?q=nothing", "/keys/new", "/keys/k1", "/keys/k2", "/keys/k3", "/keys/none", "/people", "/people?role=admin", "/people/ada", "/people/ben", "/people/none"},
 }
 
 // golden maps scenes to the pages that [TestGolden] compares with files: one of each kind, few enough
@@ -503,7 +511,8 @@ func TestLinksResolve(t *testing.T) {
 func TestWeight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := stage(t, "held")
-		for _, page := range []string{"/settings", "/me", "/audit", "/projects", "/rules", "/rules/edit", heldPage(0)} {
+		h.source.testTeam = teamOf("")
+		for _, page := range []string{"/settings", "/me", "/audit", "/projects", "/rules", "/rules/edit", heldPage(0), "/keys", "/keys/new", "/keys/k1", "/people", "/people/ada"} {
 			_, body := h.ask("GET", "/console"+page)
 			styles, modules := 0, 0
 			byName, _ := assets()
