@@ -42,6 +42,7 @@ func (r *rig) pages(t *testing.T) {
 	h.run("prompts", "publish", "review", "--listen", h.address())
 	h.runWith("Look well.", "prompts", "add", "review", "--listen", h.address())
 	h.runWith("hunter2hunter2", "secrets", "set", "gh", "--listen", h.address())
+	h.run("keys", "add", "nightly", "--owner", "Grace", "--listen", h.address())
 
 	// The first round of the demo's calls contains a call of each kind.
 	p.open(p.origin + "/console/calls")

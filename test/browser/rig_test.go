@@ -62,6 +62,7 @@ func TestConsole(t *testing.T) {
 	t.Run("sign-in", r.signIn)
 	t.Run("people", r.people)
 	t.Run("projects", r.projects)
+	t.Run("keys and people", r.keysAndPeople)
 	t.Run("audit", r.audit)
 	t.Run("questions", r.questions)
 	t.Run("prompts", r.prompts)

@@ -273,7 +273,7 @@ var pagesOf = map[string][]string{
 	"rulesOfFile": {"/rules", "/rules/edit?rule=" + ruleIDs(0), "/rules/edit?match=git%2Fx&what=deny"},
 	"held":        {"/", "/tools/held", heldPage(0), heldPage(0) + "?view=all", heldPage(1), heldPage(2), heldPage(3), heldPage(4), "/tools/held/x"},
 	"kept":        {"/prompts", "/prompts?q=none", "/prompts/review", "/prompts/review?version=2&value.change=x", "/prompts/terms/instructions", "/prompts/review/instructions", "/prompts/review/1..2", "/prompts/review/1..2?view=all", "/prompts/none", "/prompts/_new", "/prompts/review/edit", "/secrets", "/secrets/gh", "/secrets/none"},
-	"team":    {"/keys", "/keys?state=look&sort=-used", "/keys?q=nothing", "/keys/new", "/keys/k1", "/keys/k2", "/keys/k3", "/keys/none", "/people", "/people?role=admin", "/people/ada", "/people/ben", "/people/none"},
+	"team":        {"/keys", "/keys?state=look&sort=-used", "/keys?q=nothing", "/keys/new", "/keys/k1", "/keys/k2", "/keys/k3", "/keys/none", "/people", "/people?role=admin", "/people/ada", "/people/ben", "/people/none"},
 }
 
 // golden maps scenes to the pages that [TestGolden] compares with files: one of each kind, few enough
