@@ -56,6 +56,7 @@ var notRun = map[string]string{
 	"kill ":                           "the process is not known here",
 	"dragoman config check -c /etc/":  "there is no such file here",
 	"dragoman keys revoke INQ":        "no key has this id here",
+	"dragoman people sign-out ada --": "there is no such session here",
 	"dragoman projects ":              "there is no such project here",
 	"dragoman secrets remove old":     "there is no such secret here",
 	"dragoman prompts add ":           "there is no such text here",
