@@ -35,6 +35,9 @@ type Options struct {
 	// Public is the URL at which browsers reach this process from everywhere, and at which the answer of an
 	// issuer is passed to Desk.Finish. "" means a port of this machine.
 	Public string
+	// Back returns where a browser goes on that has come to a port of this machine with the answer for the flow with
+	// an ID, or "" if it stays there. It may be nil.
+	Back func(id string) string
 	// Log gets a record of each sign-in that ends.
 	Log *slog.Logger
 
@@ -102,7 +105,7 @@ func (d *Desk) open(ctx context.Context) (*store.Safe, error) {
 	if err == nil || errors.Is(err, ErrClosed) || ctx.Err() != nil {
 		return s, err
 	}
-	says, next := explain(err)
+	says, next := Explain(err)
 	return nil, &Problem{Says: "sign-ins cannot be read: " + says, Next: next, Err: err}
 }
 

@@ -47,7 +47,7 @@ func (f *found) bound(c oauth.Challenge) bool {
 // discover finds out who signs people in to the server.
 func (s *Server) discover(ctx context.Context, c oauth.Challenge) (f found, err error) {
 	if f.near, err = s.near(ctx); err != nil {
-		return f, err
+		return f, at(StepChallenge, err)
 	}
 	d := s.d.reach(f.near, s)
 	if s.settings.AuthorizationURL != "" || s.settings.TokenURL != "" {
@@ -60,7 +60,7 @@ func (s *Server) discover(ctx context.Context, c oauth.Challenge) (f found, err 
 		}
 	}
 	if err != nil {
-		return f, err
+		return f, at(StepIssuer, err)
 	}
 	switch {
 	case s.settings.fixedResource():
@@ -76,7 +76,7 @@ func (s *Server) discover(ctx context.Context, c oauth.Challenge) (f found, err 
 func (s *Server) published(ctx context.Context, d oauth.Doer, c oauth.Challenge) (*oauth.Resource, *oauth.Issuer, error) {
 	r, err := oauth.FindResource(ctx, d, s.url, c.ResourceMetadata)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, at(StepResource, err)
 	}
 	if r == nil && s.settings.Issuer == "" {
 		is, err := oauth.FindLegacy(ctx, d, s.url)
@@ -84,7 +84,7 @@ func (s *Server) published(ctx context.Context, d oauth.Doer, c oauth.Challenge)
 	}
 	name, err := r.Issuer(s.settings.Issuer)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, at(StepResource, err)
 	}
 	is, err := oauth.FindIssuer(ctx, d, name)
 	return r, is, err

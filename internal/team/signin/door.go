@@ -324,7 +324,16 @@ func (o *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		o.busy.Add(1)
 		defer o.busy.Add(-1)
-		ShowPage(w, o.d.Finish(r.Context(), r.URL.Path, r.URL.Query()))
+		state := r.URL.Query().Get("state")
+		err := o.d.Finish(r.Context(), r.URL.Path, r.URL.Query())
+		if o.d.o.Back != nil && !errors.Is(err, oauth.ErrNotOurs) {
+			if to := o.d.o.Back(flowID(state)); to != "" {
+				w.Header().Set("Referrer-Policy", "no-referrer")
+				http.Redirect(w, r, to, http.StatusSeeOther)
+				return
+			}
+		}
+		ShowPage(w, err)
 	}
 }
 
@@ -337,18 +346,7 @@ var page = template.Must(template.New("").Parse(`<!doctype html>
 
 // ShowPage tells the person in front of a browser how a sign-in has ended: what Desk.Finish has returned.
 func ShowPage(w http.ResponseWriter, err error) {
-	type texts struct{ Title, Text string }
-	status, t := http.StatusOK, texts{"You are signed in", "You can close this page and go back to your client."}
-	var denied *oauth.Error
-	switch {
-	case err == nil:
-	case errors.Is(err, oauth.ErrNotOurs):
-		status, t = http.StatusBadRequest, texts{"This page belongs to no sign-in", "The sign-in may be over, or it was finished already. If your client still asks you to sign in, use its link."}
-	case errors.As(err, &denied) && denied.Code == "access_denied":
-		status, t = http.StatusForbidden, texts{"You are not signed in", "The sign-in was declined. Your client can ask again."}
-	default:
-		status, t = http.StatusBadGateway, texts{"You are not signed in", "The sign-in has failed. Your client and the log say why."}
-	}
+	status, title, text := PageOf(err)
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Cache-Control", "no-store")
@@ -356,5 +354,19 @@ func ShowPage(w http.ResponseWriter, err error) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'")
 	w.WriteHeader(status)
-	_ = page.Execute(w, t)
+	_ = page.Execute(w, struct{ Title, Text string }{title, text})
+}
+
+// PageOf returns the status, the title and the text of the page that ShowPage shows.
+func PageOf(err error) (status int, title, text string) {
+	var denied *oauth.Error
+	switch {
+	case err == nil:
+		return http.StatusOK, "You are signed in", "You can close this page and go back to your client."
+	case errors.Is(err, oauth.ErrNotOurs):
+		return http.StatusBadRequest, "This page belongs to no sign-in", "The sign-in may be over, or it was finished already. If your client still asks you to sign in, use its link."
+	case errors.As(err, &denied) && denied.Code == "access_denied":
+		return http.StatusForbidden, "You are not signed in", "The sign-in was declined. Your client can ask again."
+	}
+	return http.StatusBadGateway, "You are not signed in", "The sign-in has failed. Your client and the log say why."
 }

@@ -355,22 +355,26 @@ func (f *Flow) discover(ctx context.Context, safe *store.Safe) error {
 	if c.Scheme == "" {
 		near, err := s.near(ctx)
 		if err != nil {
-			return err
+			return at(StepChallenge, err)
 		}
 		c = s.probe(ctx, near)
 	}
+	a.noteChallenge(c)
 	found, err := s.discover(ctx, c)
 	if err != nil {
 		return err
 	}
+	a.noteFound(&found)
 	redirect, err := f.d.redirect(ctx, safe, s.settings.Callback)
 	if err != nil {
-		return err
+		return at(StepBrowser, err)
 	}
 	client, err := s.identify(ctx, safe, found, redirect)
 	if err != nil {
-		return err
+		return at(StepRegistration, err)
 	}
+	a.note(StepRegistration, registrations[client.How], client.ID)
+	s.asked.Store(true)
 	r := oauth.Request{
 		State: oauth.Random(), Verifier: secret.New(oauth.Random()), Redirect: client.Redirect, Resource: found.uri,
 		Scopes: oauth.Scopes(s.settings.Scopes, c, found.resource, found.issuer), Params: s.settings.Params,
@@ -389,7 +393,7 @@ func (f *Flow) discover(ctx context.Context, safe *store.Safe) error {
 	}
 	link, err := found.issuer.AuthorizeURL(client, r)
 	if err != nil {
-		return err
+		return at(StepIssuer, err)
 	}
 	f.kept = keptFlow{
 		State: r.State, Verifier: r.Verifier.Reveal(), Redirect: r.Redirect, Resource: r.Resource, Scopes: r.Scopes, Params: r.Params,
@@ -424,6 +428,7 @@ func (f *Flow) follow(safe *store.Safe) error {
 		return ErrClosed
 	}
 	if why := door.taken(); why != nil {
+		why = at(StepBrowser, why)
 		_ = d.fail(d.ctx, safe, f.row.ID, why)
 		return why
 	}
@@ -441,7 +446,7 @@ func (f *Flow) follow(safe *store.Safe) error {
 			_ = d.fail(d.ctx, safe, row.ID, &Problem{Says: stuckText})
 			return &Problem{Says: stuckText, Next: "sign in again"}
 		case !now.Before(row.Until):
-			return &Problem{Says: "nobody has signed in to server " + quote(f.s.name) + " within " + flowTime.String(), Next: "sign in again"}
+			return at(StepBrowser, tooLate(f.s.name))
 		}
 		if row.Opened.IsZero() && row.Taken.IsZero() && f.wantsTab(began) && door.ready() && d.o.Browser != nil {
 			if err := f.open(safe, now); err != nil {
@@ -449,6 +454,7 @@ func (f *Flow) follow(safe *store.Safe) error {
 			}
 		}
 		if why := door.taken(); why != nil {
+			why = at(StepBrowser, why)
 			_ = d.fail(d.ctx, safe, row.ID, why)
 			return why
 		}
@@ -495,17 +501,11 @@ func (f *Flow) open(safe *store.Safe, now time.Time) error {
 
 // fail ends a flow, and says why to all who take part.
 func (d *Desk) fail(ctx context.Context, safe *store.Safe, id string, why error) error {
-	says, next := explain(why)
+	outcome := outcomeOf(why)
 	return safe.Store().Write(ctx, d.me, func(x *store.Tx) error {
-		_, err := x.EndFlow(id, says+"\n"+next)
+		_, err := x.EndFlow(id, outcome)
 		return err
 	})
-}
-
-// failed returns the error of a flow that another process may have ended.
-func failed(outcome string) error {
-	says, next, _ := strings.Cut(outcome, "\n")
-	return &Problem{Says: says, Next: next}
 }
 
 // redeemer returns what asks the issuer of a flow for a token, and the request that it came of.
@@ -553,7 +553,7 @@ func (d *Desk) Finish(ctx context.Context, path string, q url.Values) error {
 		return err
 	}
 	if err != nil {
-		return d.finished(ctx, row, &k, oauth.Token{}, err)
+		return d.finished(ctx, row, &k, oauth.Token{}, at(StepBrowser, err))
 	}
 	e, r, err := d.redeemer(row.SignIn, &k)
 	if err != nil {
@@ -594,6 +594,7 @@ func (d *Desk) finished(ctx context.Context, row store.Flow, k *keptFlow, t oaut
 		d.o.step("after token")
 		err = d.keep(ctx, safe, row, k, t)
 	}
+	err = at(StepToken, err)
 	if err == nil {
 		d.log.Info("signed in to a server", "host", hostOf(row.Server), "project", row.Project, "subject", row.Subject)
 		return nil
@@ -603,7 +604,7 @@ func (d *Desk) finished(ctx context.Context, row store.Flow, k *keptFlow, t oaut
 			return x.RemoveRegistration(store.Registration{Issuer: k.Issuer.Issuer, Redirect: k.Client.Redirect, Client: k.Client.ID})
 		})
 	}
-	says, _ := explain(err)
+	says, _ := Explain(err)
 	d.log.Warn("a sign-in to a server has failed", "host", hostOf(row.Server), "project", row.Project, "subject", row.Subject, "cause", says)
 	if failErr := d.fail(ctx, safe, row.ID, err); failErr != nil {
 		return failErr

@@ -84,8 +84,8 @@ func (e *Problem) DescribeFailure(f *failure.Facts) {
 // ErrClosed is the error of what a closed Desk can no longer do.
 var ErrClosed = errors.New("the sign-in desk is closed")
 
-// explain returns what an error means to people: a sentence and the next step, which may be "".
-func explain(err error) (says, next string) {
+// Explain returns what an error means to people: a sentence and the next step, which may be "".
+func Explain(err error) (says, next string) {
 	var f failure.Facts
 	for e := err; e != nil; e = errors.Unwrap(e) {
 		if s, ok := e.(failure.Source); ok {

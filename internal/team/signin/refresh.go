@@ -221,7 +221,7 @@ func (a *account) ask(ctx context.Context, safe *store.Safe, t *token, lease sto
 		return false, a.refused(ctx, safe, t, lease, "the issuer no longer knows the client that it had registered")
 	}
 	endErr := safe.Store().Write(context.WithoutCancel(ctx), d.me, func(x *store.Tx) error { return x.EndLease(t.row, lease.Fence) })
-	says, next := explain(err)
+	says, next := Explain(err)
 	return false, a.cannotRenew(says, next, errors.Join(err, endErr))
 }
 
@@ -247,7 +247,7 @@ func (a *account) store(ctx context.Context, safe *store.Safe, t *token, answer 
 			return nil
 		}
 		if ctx.Err() != nil || a.s.d.ctx.Err() != nil || work.Sleep(ctx, backoff.Fail()) != nil {
-			says, next := explain(err)
+			says, next := Explain(err)
 			return a.cannotRenew("the new token cannot be stored: "+says, next, err)
 		}
 	}

@@ -23,7 +23,8 @@ type Server struct {
 	settings               Settings
 	service                *service // nil if people sign in
 
-	sign atomic.Pointer[sign] // nil until somebody has looked whether there is a sign-in
+	asked atomic.Bool          // the server has asked for a sign-in
+	sign  atomic.Pointer[sign] // nil until somebody has looked whether there is a sign-in
 
 	mu       sync.Mutex
 	accounts atomic.Pointer[map[string]*account] // by subject; replaced by a changed copy
@@ -188,6 +189,7 @@ func (s *Server) Refused(ctx context.Context, scope string, generation uint64, c
 	if c.ResourceMetadata == "" && generation == 0 && !s.hasIssuer(ctx, asks) {
 		return false, nil // this server wants something else, such as a key in a header
 	}
+	s.asked.Store(true)
 	if subject == "" {
 		return false, s.Needs(store.SignIn{Project: s.project, Server: s.id})
 	}
@@ -299,10 +301,11 @@ type account struct {
 
 	view atomic.Pointer[view]
 
-	mu    sync.Mutex
-	asked oauth.Challenge // the server's last challenge
-	steps []step          // of the last hour
-	later pause
+	mu     sync.Mutex
+	asked  oauth.Challenge // the server's last challenge
+	passed []Passed        // the steps of the last sign-in that this process has prepared
+	steps  []step          // of the last hour
+	later  pause
 	// lacking is the generation of the token with which the server refused us last, if it has.
 	lacks   bool
 	lacking uint64
@@ -343,7 +346,7 @@ func (a *account) current(ctx context.Context, safe *store.Safe) (*token, error)
 			next.t.prover = v.t.prover // it knows the nonces
 		}
 		if err != nil {
-			says, step := explain(err)
+			says, step := Explain(err)
 			return nil, &Problem{Says: "the credential for server " + quote(a.s.name) + " cannot be read: " + says, Next: step, Err: err}
 		}
 		break

@@ -128,7 +128,7 @@ func (v *service) settle(f *flight, t *token, err error) {
 		v.later = pause{}
 		return
 	}
-	says, next := explain(err)
+	says, next := Explain(err)
 	f.err = v.noToken(says, next, err)
 	v.later.failed(f.err)
 }

@@ -223,7 +223,7 @@ func TestPortOfAnother(t *testing.T) {
 	}
 	fixed := newRig(t, file(t), to, Settings{Callback: "http://localhost:" + fmt.Sprint(c.Port) + "/back"}, nil)
 	_, err = fixed.s.begin(t.Context(), fixed.s.Of(nil), false)
-	says, next := explain(err)
+	says, next := Explain(err)
 	if !strings.Contains(says, fmt.Sprint(c.Port)) || !strings.Contains(next, "callback") {
 		t.Errorf("people are told %q, %q", says, next)
 	}
@@ -266,7 +266,7 @@ func TestStoreCannotBeOpened(t *testing.T) {
 		}
 	})
 	_, err := r.call(t.Context(), "")
-	if says, next := explain(err); says != "sign-ins cannot be read: the database is damaged" || next != "restore it" {
+	if says, next := Explain(err); says != "sign-ins cannot be read: the database is damaged" || next != "restore it" {
 		t.Errorf("it says %q, %q", says, next)
 	}
 }

@@ -162,8 +162,11 @@ func (t *Tx) TouchFlow(id string, now time.Time) error {
 	return t.changed("touched", flowKind, id)
 }
 
-// EndFlow ends a flow: with the reason for which it has failed, or with "" if it has done its work, and then
-// it's forgotten. A failure is an act, since somebody may have tried what they shouldn't. It reports whether there
+// failureTime is how long people can read why a flow has failed.
+const failureTime = time.Hour
+
+// EndFlow ends a flow: with the reason for which it has failed, which stays for an hour or until the next flow of the same
+// sign-in, or with "" if it has done its work, and then it's forgotten. A failure is an act, since somebody may have tried what they shouldn't. It reports whether there
 // was a flow.
 func (t *Tx) EndFlow(id, outcome string) (bool, error) {
 	var of SignIn
@@ -177,7 +180,7 @@ func (t *Tx) EndFlow(id, outcome string) (bool, error) {
 	if outcome == "" {
 		err = t.t.Exec("DELETE FROM flows WHERE id = ?", id)
 	} else {
-		err = t.t.Exec("UPDATE flows SET outcome = ? WHERE id = ?", outcome, id)
+		err = t.t.Exec("UPDATE flows SET outcome = ?, until = ? WHERE id = ?", outcome, textOf(time.Now().Add(failureTime)), id)
 		if err == nil {
 			err = t.noted("failed to sign in", credentialKind, of.name(), about{project: of.Project, became: facts{"why": outcome}})
 		}
