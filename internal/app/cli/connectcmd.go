@@ -28,10 +28,10 @@ import (
 type connectCommand struct {
 	*world
 
-	server, name, file, address, config string
-	wrap                                string
-	write, remove, http, stdio, move    bool
-	project, asJSON                     bool
+	server, name, file, address, config, keyEnv string
+	wrap                                        string
+	write, remove, http, stdio, move            bool
+	project, asJSON                             bool
 }
 
 func newConnectCommand(w *world) *cobra.Command {
@@ -81,6 +81,9 @@ NAME. Entries of other servers are never replaced or removed otherwise.`,
   # Move all servers of a client to Dragoman.
   dragoman connect cursor --move --write
 
+  # Connect to a serve that needs an API key. The file names the variable alone.
+  dragoman connect cursor --url https://mcp.example.com --key-env DRAGOMAN_KEY
+
   # Connect only one server, for the project in this directory. Tool names get no prefix.
   dragoman connect claude-code --server github --project --write`,
 		Args:              c.check,
@@ -104,6 +107,7 @@ func (c *connectCommand) addFlags(cmd *cobra.Command) {
 	f.StringVar(&c.file, "file", "", "change `FILE` instead of the client's usual file")
 	f.StringVar(&c.name, "name", "", "call the entry `NAME` (default: dragoman, or the server's name)")
 	f.StringVar(&c.address, "url", "", "the base `URL` of \"dragoman serve\" (default: from the configuration)")
+	f.StringVar(&c.keyEnv, "key-env", "", "send the API key in the environment variable `NAME`")
 	f.BoolVar(&c.asJSON, "json", false, "print JSON")
 	addConfigFlag(cmd, &c.config)
 	_ = cmd.RegisterFlagCompletionFunc("server", func(cmd *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
@@ -119,9 +123,11 @@ func (c *connectCommand) check(_ *cobra.Command, args []string) error {
 		return usagef("name one of "+strings.Join(clientfile.IDs(), ", "), "no client given")
 	case c.http && c.stdio:
 		return usagef("remove one of them", "--http and --stdio cannot be used together")
+	case c.keyEnv != "" && !clientfile.IsVariable(c.keyEnv):
+		return usagef("use a name such as DRAGOMAN_KEY, and set the variable to the key", "%q is not the name of an environment variable", c.keyEnv)
 	case c.project && c.file != "":
 		return usagef("remove one of them", "--project and --file cannot be used together")
-	case c.wrap != "" && (c.move || c.server != "" || c.name != "" || c.address != "" || c.http || c.stdio):
+	case c.wrap != "" && (c.move || c.server != "" || c.name != "" || c.address != "" || c.keyEnv != "" || c.http || c.stdio):
 		return usagef("use it with --write, --remove, --project, --file or --json", "--wrap changes only the entry %q, so it does not work with flags for Dragoman's own entry", c.wrap)
 	}
 	return nil
@@ -365,7 +371,7 @@ func (c *connectCommand) entryFor(x *connection) (clientfile.Entry, error) {
 		return e, withHint(errors.New("serve picks a free port at each start, so a client cannot know its address"), "set dragoman.listen to a fixed port, for example 127.0.0.1:7300")
 	}
 	if client.HTTP && !c.stdio {
-		e.URL = endpoint
+		e.URL, e.Key = endpoint, c.keyEnv
 		return e, nil
 	}
 	self, err := c.self()
@@ -373,7 +379,7 @@ func (c *connectCommand) entryFor(x *connection) (clientfile.Entry, error) {
 		return e, err
 	}
 	if usesServe {
-		e.Command = []string{self, "run", endpoint}
+		e.Command = clientfile.RunWords(self, endpoint, c.keyEnv)
 		return e, nil
 	}
 	if !found {

@@ -11,14 +11,71 @@ type Entry struct {
 	Name    string   // the key of the entry in the mapping of servers
 	URL     string   // an endpoint of Dragoman
 	Command []string // a program and its arguments
+	// Key is the name of the environment variable with the API key that the client sends to URL; "" for none. No
+	// file has the key itself.
+	Key string
 }
 
-// value returns the entry in the format of the client.
-func (e Entry) value(c *Client) *Value {
-	if e.URL != "" {
-		return c.byURL(e.URL)
+// RunWords returns the command of a client whose file takes no URLs. key is as in [Entry], and the key doesn't stand on the
+// command line, which every user of the machine can read.
+func RunWords(program, url, key string) []string {
+	if key == "" {
+		return []string{program, "run", url}
 	}
-	return c.byCommand(e.Command)
+	return []string{program, "run", "--header", "X-API-Key=" + key, url}
+}
+
+// value returns the entry in the format of the client. ask is as in keyFrom.
+func (e Entry) value(c *Client, ask bool) *Value {
+	if e.URL == "" {
+		return c.byCommand(e.Command)
+	}
+	v := c.byURL(e.URL)
+	if e.Key != "" {
+		v.Members = append(v.Members, c.keyFrom(e.Key, ask))
+	}
+	return v
+}
+
+// keyFrom returns the member of an entry with which a client sends the value of an environment variable as its API key.
+// If ask is true, VS Code asks its user for the key instead.
+func (c *Client) keyFrom(variable string, ask bool) Member {
+	text := "Bearer ${" + variable + "}"
+	switch {
+	case c.ID == "codex":
+		return Member{Key: "bearer_token_env_var", Value: Text(variable)}
+	case c.asks() && ask:
+		text = "Bearer ${input:" + keyInput + "}"
+	case c.refs == refsEditor:
+		text = "Bearer ${env:" + variable + "}"
+	case c.refs == refsOpencode:
+		text = "Bearer {env:" + variable + "}"
+	}
+	return Member{Key: "headers", Value: Mapping("Authorization", Text(text))}
+}
+
+// asks reports whether the client's file can say for which values the client asks its user.
+func (c *Client) asks() bool { return c.ID == "vscode" }
+
+// keyInput is the ID of the input for the key.
+const keyInput = "dragoman-key"
+
+// withInput returns a file that makes the client ask for the key.
+func withInput(name string, b []byte) ([]byte, error) {
+	input := Mapping("type", Text("promptString"), "id", Text(keyInput), "description", Text("API key of Dragoman"), "password", boolean(true))
+	return set(name, b, []string{"inputs"}, &Value{Kind: List, Items: []*Value{input}})
+}
+
+// Snippet returns what a file of a client has that contains nothing but the entry. With a key, a client that can ask its user
+// for it does.
+func Snippet(c *Client, name string, e Entry) ([]byte, error) {
+	ask := c.asks() && e.Key != "" && e.URL != ""
+	path, _ := c.find(nil)
+	b, err := set(name, nil, append(slices.Clone(path), e.Name), e.value(c, ask))
+	if err != nil || !ask {
+		return b, err
+	}
+	return withInput(name, b)
 }
 
 // Taken is the error for an entry whose name is already used by a server that is not Dragoman.
@@ -43,7 +100,7 @@ func Connect(c *Client, name string, b []byte, e Entry, addresses []string) ([]b
 		return nil, &SyntaxError{name, servers.Line, servers.Col, quoted(path) + " is " + servers.Kind.String() + ", not an object"}
 	}
 	path = append(slices.Clone(path), e.Name)
-	want := e.value(c)
+	want := e.value(c, false)
 	if old := root.Get(path...); old != nil {
 		if same(old, want) {
 			return b, nil
