@@ -230,6 +230,9 @@ GET /rules/for admin
 GET /questions viewer people
 GET /questions/{id} viewer people
 POST /questions/{id}/answer viewer people
+GET /signins viewer people
+POST /signins/{server} viewer people
+DELETE /signins/{server} viewer people
 GET /projects viewer
 GET /projects/{name} operator
 PUT /projects/{name} operator

@@ -70,6 +70,8 @@ type Options struct {
 	Ledger *access.Ledger
 	// Trail is the audit, with the acts of Safe's store. If it is nil, there is nothing to see.
 	Trail *audit.Trail
+	// SignIns signs people in to servers. If it is nil, nobody can sign in.
+	SignIns SignInDesk
 	// Homes says where the projects live. If it is nil, the routes about them say that nothing is stored.
 	Homes Homes
 	// Reload makes Dragoman read the configuration file again. When Dragoman uses its content, Reload
@@ -110,6 +112,7 @@ type API struct {
 	questionAPI
 	projectAPI
 	ruleAPI
+	signInAPI
 }
 
 // New returns an API. The API reports the time since this call as the uptime of Dragoman.
@@ -148,6 +151,7 @@ func New(o Options) *API {
 	h := house{project: p, access: o.Access, desk: o.Desk, roster: o.Roster, safe: o.Safe}
 	a.keyAPI, a.peopleAPI, a.secretAPI, a.promptAPI = keyAPI{h, o.Calls}, peopleAPI{h, linkBase(&o), a.projectNames, a.inUse}, secretAPI{h}, promptAPI{h}
 	a.grantAPI, a.pinAPI, a.questionAPI = grantAPI{h, o.Ledger}, pinAPI{h}, questionAPI{h}
+	a.signInAPI = signInAPI{house: h, desk: o.SignIns, projects: a.allProjects}
 	a.auditAPI = auditAPI{h, o.Trail, newAuditCheck()}
 	a.projectAPI = projectAPI{house: h, door: &a.door, homes: o.Homes, inUse: a.inUse, file: o.Config}
 	a.ruleAPI = ruleAPI{house: h, projects: &a.projectAPI, open: o.Local && !o.Closed}

@@ -37,6 +37,11 @@ func (h *house) sender(r *http.Request) (*identity.Principal, *Problem) {
 	if bad := h.closed(); bad != nil {
 		return nil, bad
 	}
+	return h.visitor(r)
+}
+
+// visitor returns who has sent a request that needs no store.
+func (h *house) visitor(r *http.Request) (*identity.Principal, *Problem) {
 	who, err := h.access.Check(r)
 	if err != nil || who.Subject == "" {
 		return nil, &Problem{Type: "no-access", Title: "Nobody knows who sent this request", Status: http.StatusUnauthorized}

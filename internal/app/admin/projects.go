@@ -63,7 +63,7 @@ func (a *API) For(name string) (*API, *runtime.Project) {
 	x = New(Options{
 		Project: p, Budget: p.Budget(), Recent: p.Recent(), Calls: p.Calls(), Losses: a.opts.Losses,
 		Log: a.opts.Log, Version: a.opts.Version, Local: a.opts.Local, PublicURL: a.opts.PublicURL, Access: a.opts.Access,
-		ConsoleOff: a.opts.ConsoleOff, Env: a.opts.Env, Desk: a.opts.Desk, Roster: a.opts.Roster, Safe: a.opts.Safe, Trail: a.opts.Trail,
+		ConsoleOff: a.opts.ConsoleOff, Env: a.opts.Env, Desk: a.opts.Desk, Roster: a.opts.Roster, Safe: a.opts.Safe, Trail: a.opts.Trail, SignIns: a.opts.SignIns,
 	})
 	x.ruleAPI.projects, x.ruleAPI.open = a.ruleAPI.projects, a.ruleAPI.open
 	if o.all == nil {
@@ -137,6 +137,19 @@ func (a *API) projectNames() []string {
 		}
 	}
 	return names
+}
+
+// allProjects returns this project and all others that are in use.
+func (a *API) allProjects() []project {
+	all := []project{a.project}
+	if a.opts.Others != nil {
+		for _, p := range a.opts.Others.Projects() {
+			if p.Name() != a.project.name() {
+				all = append(all, project{p})
+			}
+		}
+	}
+	return all
 }
 
 // inUse returns a project that is in use, or nil.

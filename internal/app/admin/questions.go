@@ -84,15 +84,6 @@ type asker struct {
 	operator bool // of the project
 }
 
-// visitor returns who has sent a request. Questions need no store.
-func (a *questionAPI) visitor(r *http.Request) (*identity.Principal, *Problem) {
-	who, err := a.access.Check(r)
-	if err != nil || who.Subject == "" {
-		return nil, &Problem{Type: "no-access", Title: "Nobody knows who sent this request", Status: http.StatusUnauthorized}
-	}
-	return who, nil
-}
-
 func (a *questionAPI) asker(who *identity.Principal) asker {
 	return asker{who, a.access.May(who, a.project.name(), identity.Operator) == nil}
 }

@@ -54,6 +54,8 @@ type source struct {
 	town    testProjects
 	rules   testRules
 	keeps
+	signIns []admin.SignIn
+	link    admin.SignInLink // of a sign-in that begins
 }
 
 func (s *source) RulesFor(_ context.Context, who *identity.Principal) admin.Rules {
@@ -70,6 +72,34 @@ func (s *source) UsesFor(_ context.Context, who *identity.Principal, server, too
 
 func (s *source) ViewFor(_ context.Context, _ *identity.Principal, kind, name string) (admin.RuleView, *admin.Problem) {
 	return s.rules.view(kind, name)
+}
+
+func (s *source) SignInsFor(*identity.Principal) admin.SignIns {
+	return admin.SignIns{SignIns: s.signIns}
+}
+
+func (s *source) MakeKeyFor(_ context.Context, who *identity.Principal, q admin.APIKeyRequest) (admin.NewAPIKey, *admin.Problem) {
+	s.did = append(s.did, fmt.Sprintf("%s makes %s, own %v", who.Subject, q.Name, q.Mine))
+	return admin.NewAPIKey{Text: "drgk_secret"}, s.refuse
+}
+
+func (s *source) WaitingSignIns(*identity.Principal) (all []admin.SignIn) {
+	for _, x := range s.signIns {
+		if x.Waits != nil {
+			all = append(all, x)
+		}
+	}
+	return all
+}
+
+func (s *source) BeginSignIn(_ context.Context, who *identity.Principal, project, server string) (admin.SignInLink, *admin.Problem) {
+	s.did = append(s.did, fmt.Sprintf("%s signs in to %s/%s", who.Subject, project, server))
+	return s.link, s.refuse
+}
+
+func (s *source) SignOutFor(_ context.Context, who *identity.Principal, project, server string) (admin.EndedSignIn, *admin.Problem) {
+	s.did = append(s.did, fmt.Sprintf("%s signs out of %s/%s", who.Subject, project, server))
+	return admin.EndedSignIn{Server: server, Revoked: server != "unreachable"}, s.refuse
 }
 
 // askedLock guards source.asked.

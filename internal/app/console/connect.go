@@ -2,6 +2,7 @@ package console
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -15,8 +16,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 	"github.com/dragoman-mcp/dragoman/internal/setup/clientfile"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
+	"github.com/dragoman-mcp/dragoman/internal/team/store"
 )
 
 // connectView has the values of the page that explains how to connect a client.
@@ -26,9 +29,22 @@ type connectView struct {
 	Server  string // the server that the client will use; "" for all servers
 	Client  string // the ID of the client whose setup the page shows open
 	Others  []Crumb
-	Keyed   bool   // clients need an API key
+	Keyed   bool   // clients need an API key, or sign in
+	SignsIn bool   // clients can sign in here, without a key
+	Way     string // "key" or "sign-in" if Keyed
+	Ways    []Crumb
+	Env     string // the environment variable with the key; "" if clients send none
 	Again   string // the link that reloads the page to check for a new client
 	Arrival arrival
+
+	// The following are for the form that makes a key.
+	Makes   bool // the viewer may have a key made
+	Own     bool // it acts for the viewer, who is no admin
+	Name    string
+	Number  string
+	Sure    string
+	Problem string
+	Made    *admin.NewAPIKey // shown once
 }
 
 // setup explains how to connect one kind of client.
@@ -42,6 +58,8 @@ type setup struct {
 	Terminal     string // the command of the client itself that adds the entry; "" if there is none
 	Preview      string // the dragoman command that shows how the file would change
 	Write        string // the dragoman command that changes the file
+	Signs        string // what the client shows at its sign-in; "" if it sends a key, or needs none
+	Asks         bool   // the client asks for the key
 	Bridge       bool   // the client starts dragoman as a stdio server, because the client's file cannot contain a URL
 }
 
@@ -49,14 +67,36 @@ type setup struct {
 type arrival struct {
 	Class, Text string
 	Path        string // the path of the page of the new client; "" if no new client has connected
+	Sees        string // what the client sees
+	Refused     string // the newest refusal since the page was opened; "" for none
+	Alarm       string // the class of Refused
 }
 
-// connectPage shows how to connect clients.
+// KeyMaker makes API keys for a project, and decides who may have which.
+type KeyMaker interface {
+	MakeKeyFor(context.Context, *identity.Principal, admin.APIKeyRequest) (admin.NewAPIKey, *admin.Problem)
+}
+
+// connectPage shows how to connect clients, and makes the key that one of them needs. No snippet has a key: it names an
+// environment variable, or what the client asks for.
 type connectPage struct {
+	frame         *frame
 	program, path string // see Options.Program
 	machine       clientfile.Machine
 	config        func() *config.Snapshot
+	traffic       *traffic
+	source        interface {
+		KeyMaker
+		ToolCosts() []admin.ToolCost
+	}
+	forms forms
 }
+
+// keyVariable is the environment variable in which snippets expect a key.
+const keyVariable = "DRAGOMAN_KEY"
+
+// keyWords are what somebody types who makes a key; see sure.
+const keyWords = "change access"
 
 // keyed reports whether clients need an API key at a base URL.
 func (p *connectPage) keyed(base string) bool {
@@ -71,7 +111,15 @@ func (p *connectPage) keyed(base string) bool {
 }
 
 func (p *connectPage) register(f *frame) {
-	f.add(Page{Path: "/connect", Least: identity.Viewer, Template: "connect.html", Nav: "Connect", Group: accesses, Key: "N", View: p.view})
+	f.add(p.page())
+	f.handleSure("POST /connect", identity.Viewer, keyWords, p.make)
+}
+
+func (p *connectPage) page() Page {
+	return Page{
+		Path: "/connect", Least: identity.Viewer, Template: "connect.html", Sheet: "second.css", Nav: "Connect", Group: accesses, Key: "N",
+		View: func(r *http.Request) (*View, error) { return p.view(r, &connectView{}) },
+	}
 }
 
 // clientWords maps the ID of a client to prefixes of the names that the client reports. isClient
@@ -92,10 +140,11 @@ func isClient(id, name string) bool {
 	return slices.ContainsFunc(clientWords[id], func(begin string) bool { return strings.HasPrefix(word, begin) })
 }
 
-func (p *connectPage) view(r *http.Request) (*View, error) {
+// view returns the page, and sets the remaining values of v.
+func (p *connectPage) view(r *http.Request, v *connectView) (*View, error) {
 	q, t := r.URL.Query(), sumsOf(r)
 	since := openedAt(q.Get("since"))
-	v := &connectView{Client: q.Get("client")}
+	v.Client = q.Get("client")
 	var names []string
 	for i := range statusOf(r).Servers {
 		name := statusOf(r).Servers[i].Name
@@ -108,10 +157,11 @@ func (p *connectPage) view(r *http.Request) (*View, error) {
 	if _, known := clientfile.ByID(v.Client); !known {
 		v.Client = "claude-code"
 	}
-	base := admin.Base(r) + ownPath(r, "")
-	v.Keyed = p.keyed(base)
+	base := admin.Base(r)
+	p.chooseWay(r, v, base)
+	root := base + rootOf(statusOf(r))
 	for _, x := range clientfile.Clients() {
-		s, err := p.setupOf(x, base, v.Server)
+		s, err := p.setupOf(x, root, v)
 		if err != nil {
 			return nil, err
 		}
@@ -119,21 +169,110 @@ func (p *connectPage) view(r *http.Request) (*View, error) {
 		s.Class, s.State = connectedState(x.ID, t)
 		v.Setups = append(v.Setups, s)
 	}
-	v.Others = []Crumb{
-		{mcp.R20250326.String() + " and later", base + endpointPath(v.Server) + "/mcp"}, {mcp.R20241105.String(), base + endpointPath(v.Server) + "/sse"},
-		{"stdio", p.program + " run " + base + endpointPath(v.Server) + "/mcp"},
-	}
-	waiting := url.Values{"client": {v.Client}, "since": {strconv.FormatInt(since.UnixMilli(), 10)}}
+	v.Others = p.addresses(statusOf(r), base, root, v.Server)
+	again := url.Values{"client": {v.Client}, "since": {strconv.FormatInt(since.UnixMilli(), 10)}}
 	if v.Server != "" {
-		waiting.Set("server", v.Server)
+		again.Set("server", v.Server)
 	}
-	v.Again = "?" + waiting.Encode()
-	v.Arrival = arrivalSince(t, since)
+	if v.Way != "" {
+		again.Set("with", v.Way)
+	}
+	v.Again = "?" + again.Encode()
+	v.Arrival = p.arrivalSince(t, since, rootOf(statusOf(r)))
 	view := &View{Title: "Connect", Data: v, Stream: pathOf("connect") + v.Again}
 	if v.Arrival.Path == "" {
 		view.Waiting = "waiting for a client"
 	}
 	return view, nil
+}
+
+// chooseWay says how clients get in: with a key, without one after their person has signed in, or with nothing.
+func (p *connectPage) chooseWay(r *http.Request, v *connectView, base string) {
+	if v.Keyed = p.keyed(base); !v.Keyed {
+		return
+	}
+	v.SignsIn = p.config().Access.Own.On
+	v.Way = "key"
+	if v.SignsIn && r.URL.Query().Get("with") != "key" {
+		v.Way = "sign-in"
+	}
+	if v.SignsIn {
+		v.Ways = []Crumb{{"Sign in", queryWith(r.URL.Query(), "with", "sign-in")}, {"API key", queryWith(r.URL.Query(), "with", "key")}}
+	}
+	if v.Way == "key" {
+		v.Env = keyVariable
+	}
+	who := stateOf(r).viewer
+	v.Own = !may(r, identity.Admin)
+	v.Makes = v.Way == "key" && (!v.Own || who.caller)
+	v.Number, v.Sure = formNumber(), sureWords(r, keyWords)
+	v.Name = cmp.Or(v.Name, v.Client)
+}
+
+// rootOf returns the path of the project's endpoints without the last part: "" or /p/NAME.
+func rootOf(status *admin.Report) string {
+	for _, e := range status.Endpoints {
+		if e.Server == "" {
+			return strings.TrimSuffix(e.Path, "/mcp")
+		}
+	}
+	return ""
+}
+
+// addresses returns the addresses of the endpoints, for other clients.
+func (p *connectPage) addresses(status *admin.Report, base, root, server string) []Crumb {
+	at := root + endpointPath(server)
+	all := []Crumb{{mcp.R20250326.String() + " and later", at + "/mcp"}, {mcp.R20241105.String(), at + "/sse"}, {"stdio", p.program + " run " + at + "/mcp"}}
+	if server == "" {
+		all = append(all, Crumb{"search mode, for many tools", root + "/find/mcp"}, Crumb{"a single server", root + "/s/NAME/mcp"})
+	}
+	for _, name := range status.Projects {
+		if path := "/p/" + name + "/mcp"; root == base && !slices.ContainsFunc(status.Endpoints, func(e admin.Endpoint) bool { return e.Path == path }) {
+			all = append(all, Crumb{"the project " + name, base + path})
+		}
+	}
+	return all
+}
+
+// madeKey is what a form that makes a key has led to.
+type madeKey struct{ bad *admin.Problem }
+
+// make handles the form that makes a key. Only this response has it: a form that is sent again doesn't get it.
+func (p *connectPage) make(w http.ResponseWriter, r *http.Request) {
+	if !p.frame.parsed(w, r) {
+		return
+	}
+	v, status, number := &connectView{Name: strings.TrimSpace(r.PostForm.Get("name"))}, http.StatusOK, r.PostForm.Get("number")
+	switch {
+	case number == "":
+		v.Problem, status = "The form can't be read. Load the page again.", http.StatusBadRequest
+	case !sure(r, keyWords):
+		v.Problem, status = unsure(keyWords), http.StatusForbidden
+	default:
+		answer, again := p.forms.once(r, number, func() any {
+			who := stateOf(r).viewer.who
+			key, bad := p.source.MakeKeyFor(store.Through(r.Context(), identity.Console), who, admin.APIKeyRequest{Name: v.Name, Mine: !may(r, identity.Admin)})
+			if bad == nil {
+				v.Made = &key // which isn't kept, so that nobody gets it a second time
+			}
+			return madeKey{bad}
+		})
+		x, known := answer.(madeKey)
+		switch {
+		case known && x.bad != nil:
+			v.Problem, status = x.bad.Error(), x.bad.Status
+			p.forms.forget(r, number)
+		case again:
+			v.Problem, status = "This form was sent before, and its key is shown only once. If it was lost, make another one, and revoke the one before.", http.StatusConflict
+		}
+	}
+	p.frame.again(w, r, p.page(), func(r *http.Request) (*View, error) {
+		view, err := p.view(r, v)
+		if view != nil {
+			view.Status = status
+		}
+		return view, err
+	})
 }
 
 // openedAt parses the time when the page was opened, in milliseconds since the epoch. It returns
@@ -156,13 +295,29 @@ func endpointPath(server string) string {
 	return "/s/" + url.PathEscape(server)
 }
 
-// setupOf returns the instructions for connecting the client x to one server, or to all servers if
-// server is "". base is the URL of Dragoman.
-func (p *connectPage) setupOf(x *clientfile.Client, base, server string) (setup, error) {
-	entry := clientfile.Entry{Name: cmp.Or(server, "dragoman"), URL: base + endpointPath(server) + "/mcp"}
-	s := setup{Client: x, Bridge: !x.HTTP}
+// signInWords say what a client shows when its person has to sign in, by its ID.
+var signInWords = map[string]string{
+	"claude":      "The bridge opens your browser when Claude Desktop starts it.",
+	"claude-code": "Type /mcp in Claude Code, choose the server, and then Authenticate.",
+	"cursor":      "The server's entry in Cursor's settings says that it needs a login. Click it.",
+	"vscode":      "VS Code asks whether the server may sign you in. Choose Allow.",
+	"codex":       "Run codex mcp login with the server's name.",
+	"gemini":      "Type /mcp auth with the server's name in Gemini CLI.",
+	"opencode":    "Run opencode mcp auth with the server's name.",
+}
+
+// setupOf returns the instructions for connecting the client x as the page says: to one server or to all, and with a key or
+// without one. base is the URL of Dragoman's endpoints for the project.
+func (p *connectPage) setupOf(x *clientfile.Client, base string, v *connectView) (setup, error) {
+	server := v.Server
+	entry := clientfile.Entry{Name: cmp.Or(server, "dragoman"), URL: base + endpointPath(server) + "/mcp", Key: v.Env}
+	at := entry.URL
+	s := setup{Client: x, Bridge: !x.HTTP, Asks: v.Env != "" && x.ID == "vscode"}
 	if s.Bridge {
-		entry.Command, entry.URL = []string{p.path, "run", entry.URL}, ""
+		entry.Command, entry.URL = clientfile.RunWords(p.path, at, v.Env), ""
+	}
+	if v.Way == "sign-in" {
+		s.Signs = signInWords[x.ID]
 	}
 	machine := p.machine
 	machine.OS, machine.Home, machine.Folder = cmp.Or(machine.OS, "linux"), "~", "."
@@ -177,7 +332,7 @@ func (p *connectPage) setupOf(x *clientfile.Client, base, server string) (setup,
 			s.Project = at.Path
 		}
 	}
-	file, err := clientfile.Connect(x, s.File, nil, entry, nil)
+	file, err := clientfile.Snippet(x, s.File, entry)
 	if err != nil {
 		return s, fmt.Errorf("cannot make the entry for %s: %w", x.Title, err)
 	}
@@ -186,10 +341,17 @@ func (p *connectPage) setupOf(x *clientfile.Client, base, server string) (setup,
 	if server != "" {
 		words = append(words, "--server", server)
 	}
+	if v.Env != "" {
+		words = append(words, "--key-env", v.Env)
+	}
 	s.Preview = shellLine(words...)
 	s.Write = shellLine(append(words, "--write")...)
 	if x.ID == "claude-code" {
-		s.Terminal = shellLine("claude", "mcp", "add", "--transport", "http", entry.Name, entry.URL)
+		line := []string{"claude", "mcp", "add", "--transport", "http", entry.Name, entry.URL}
+		if v.Env != "" {
+			line = append(line, "--header", "Authorization: Bearer ${"+v.Env+"}") // in single quotes, so the shell leaves it to Claude Code
+		}
+		s.Terminal = shellLine(line...)
 	}
 	return s, nil
 }
@@ -231,22 +393,51 @@ func connectedState(id string, t *sums) (class, text string) {
 	return class, text
 }
 
-// arrivalSince returns the client with the newest session that began after the page was opened. The
-// client can be new, or a known client that has opened another session.
-func arrivalSince(t *sums, since time.Time) arrival {
-	out, newest := arrival{Class: "busy", Text: "Waiting for a new client."}, since
+// arrivalSince returns the client with the newest session that began after the page was opened, with what it sees. The client
+// can be new, or a known client that has opened another session. It also returns whether a request was refused since. root is
+// the path that all endpoints of the project begin with; see rootOf.
+func (p *connectPage) arrivalSince(t *sums, since time.Time, root string) arrival {
+	out, newest, path := arrival{Class: "busy", Text: "Waiting for a new client."}, since, ""
 	for i := range t.Clients {
 		x := &t.Clients[i]
-		at := x.First
+		at, of := x.First, ""
 		for _, s := range x.Sessions {
+			if s.Since.After(at) || of == "" {
+				of = s.Path
+			}
 			if s.Since.After(at) {
 				at = s.Since
 			}
 		}
 		if at.After(newest) {
-			newest = at
+			newest, path = at, of
 			out = arrival{Class: "ok", Text: excerpt.Line(x.Title(), 120) + " connected at " + when(at) + ". It speaks " + x.Revision() + ".", Path: pathOf("clients", x.ID())}
 		}
 	}
+	if out.Path != "" {
+		out.Sees = p.sees(strings.TrimPrefix(path, root))
+	}
+	refused := p.traffic.newest(func(e *keptEvent) bool { return e.Kind == event.Refusal && e.Time.After(since) })
+	if len(refused) > 0 && refused[0].Time.After(newest) {
+		out.Alarm, out.Refused = "st warn", "A request was refused at "+when(refused[0].Time)+": "+excerpt.Line(refused[0].Detail, 200)
+	}
 	return out
+}
+
+// sees returns what clients see at an endpoint, whose path is that in the default project.
+func (p *connectPage) sees(path string) string {
+	find := path == "/find/mcp"
+	if find {
+		path = "/mcp"
+	}
+	for _, c := range p.source.ToolCosts() {
+		switch {
+		case c.Endpoint != path:
+		case find:
+			return "It can search " + plural(c.Tools, "tool") + "."
+		default:
+			return "Its endpoint has " + plural(c.Tools, "tool") + ". Rules and its key may hide some."
+		}
+	}
+	return ""
 }

@@ -4,12 +4,14 @@ import (
 	"html"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/app/admin"
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
@@ -19,6 +21,13 @@ import (
 
 func init() {
 	scenes["connect-none"], scenes["connect"], scenes["connect-hostile"] = scenes["empty"], scenes["pairs"], scenes["hostile"]
+	for name, text := range map[string]string{"connect-keyed": "loopback: keys", "connect-own": "loopback: keys, signIn: own"} {
+		scenes[name] = func() (s scene) {
+			s.config = "mcpServers: {}\ndragoman: {access: {" + text + "}}\n"
+			return s
+		}
+		pagesOf[name] = []string{"/connect", "/connect?with=key"}
+	}
 	pagesOf["connect-none"], pagesOf["connect-hostile"] = []string{"/connect"}, []string{"/connect?since=1", "/connect?server=" + url.QueryEscape(hostile)}
 	pagesOf["connect"] = []string{"/connect?client=cursor", "/connect?client=claude&server=files&since=946684799000", "/connect?client=none&server=none&since=x"}
 }
@@ -55,6 +64,49 @@ func TestSnippets(t *testing.T) {
 				if !strings.HasPrefix(write, "dragoman connect "+c.ID+" --url http://127.0.0.1:7300") || !strings.HasSuffix(write, " --write") || strings.Contains(write, "--server files") != (server != "") || codeOf(body, "p-"+c.ID)+" --write" != write {
 					t.Errorf("%s: %s", c.ID, write)
 				}
+			}
+		}
+	})
+}
+
+// TestKeyOfSnippets looks at the snippets where clients need a key, and has one made. The snippets and commands name a
+// variable or an input, and the key is in one response only.
+func TestKeyOfSnippets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := stage(t, "connect-keyed")
+		_, body := h.ask("GET", "/console/connect")
+		for id, want := range map[string]string{
+			"claude": `"X-API-Key=DRAGOMAN_KEY"`, "claude-code": `"Bearer ${DRAGOMAN_KEY}"`, "cursor": `"Bearer ${env:DRAGOMAN_KEY}"`, "vscode": `"Bearer ${input:dragoman-key}"`,
+			"codex": `bearer_token_env_var = "DRAGOMAN_KEY"`, "gemini": `"Bearer ${DRAGOMAN_KEY}"`, "opencode": `"Bearer {env:DRAGOMAN_KEY}"`,
+		} {
+			if text := codeOf(body, "s-"+id); !strings.Contains(text, want) || strings.Contains(text, `"inputs"`) != (id == "vscode") {
+				t.Errorf("%s: %s", id, text)
+			}
+			if text := codeOf(body, "w-"+id); !strings.HasSuffix(text, " --key-env DRAGOMAN_KEY --write") {
+				t.Errorf("%s: %s", id, text)
+			}
+		}
+		form := url.Values{"number": {numberField.FindStringSubmatch(body)[1]}, "name": {"laptop"}}
+		resp, body := h.submit("/console/connect?client=cursor", form)
+		if resp.StatusCode != 200 || codeOf(body, "own-key") != "drgk_secret" || strings.Count(body, "drgk_secret") != 1 {
+			t.Errorf("%d %s", resp.StatusCode, body)
+		}
+		if resp, body := h.submit("/console/connect?client=cursor", form); resp.StatusCode != 409 || strings.Contains(body, "drgk_secret") {
+			t.Errorf("the form sent again: %d", resp.StatusCode)
+		}
+		if want := []string{"local makes laptop, own false"}; !slices.Equal(h.source.did, want) {
+			t.Errorf("%q", h.source.did)
+		}
+		h.source.refuse = &admin.Problem{Status: 422, Title: "There can be no such key", Detail: "The name is too long."}
+		form.Set("number", "ANOTHER")
+		if resp, body := h.submit("/console/connect", form); resp.StatusCode != 422 || !strings.Contains(body, "The name is too long") {
+			t.Errorf("a refused key: %d", resp.StatusCode)
+		}
+		h = stage(t, "connect-own")
+		for query, want := range map[string]bool{"": true, "?with=sign-in": true, "?with=key": false} {
+			_, body := h.ask("GET", "/console/connect"+query)
+			if signs := strings.Contains(body, "choose the server, and then Authenticate"); signs != want || strings.Contains(codeOf(body, "s-cursor"), "DRAGOMAN_KEY") == want || strings.Contains(body, "Make a key") == want {
+				t.Errorf("%q: %v %s", query, signs, codeOf(body, "s-cursor"))
 			}
 		}
 	})

@@ -83,6 +83,8 @@ type Source interface {
 	QuestionFor(who *identity.Principal, id string) (admin.QuestionDetails, *admin.Problem)
 	AnswerFor(who *identity.Principal, id string, answer admin.QuestionAnswer) (admin.QuestionAnswered, *admin.Problem)
 	OwnQuestions(who *identity.Principal) int
+	SignInSource
+	KeyMaker
 	// Matrix returns the compatibility of all pairs of revisions. The caller must not change the
 	// result.
 	Matrix() admin.Matrix
@@ -117,6 +119,8 @@ type Options struct {
 	Names   func() []string
 	Events  *event.Publisher // the source of the events that the console counts; may be nil
 	Log     *slog.Logger     // receives the console's log records; may be nil
+	// Depart sends a browser to the issuer at which a sign-in goes on. It comes back to back, a path of the console.
+	Depart func(w http.ResponseWriter, r *http.Request, to admin.SignInLink, back string)
 	// DemoClients holds the names of the clients that `serve --demo` runs itself. Some of their calls
 	// fail on purpose, and the console doesn't count these failures.
 	DemoClients []string
@@ -192,7 +196,8 @@ func (c *Console) subjects(m *mount, o *Options) []subject {
 		prompts,
 		&promptEditor{pages: prompts},
 		&secretPages{frame: m.frame, source: o.Source},
-		&connectPage{o.Program, o.Path, o.Machine, o.Config},
+		&connectPage{frame: m.frame, program: o.Program, path: o.Path, machine: o.Machine, config: o.Config, traffic: m.states.traffic, source: o.Source},
+		&connectionPages{frame: m.frame, source: o.Source, depart: o.Depart},
 		&compatibilityPage{o.Source},
 		&eventsPage{m.states.traffic},
 		&rulePages{frame: m.frame, source: o.Source},

@@ -19,6 +19,7 @@ type questionsView struct {
 	Off   bool // no further questions arrive in this project
 	All   int
 	Rows  []questionRow
+	Signs []connection // sign-ins that wait for the viewer
 	Key   string
 	Pager pager
 }
@@ -84,6 +85,7 @@ type questionPages struct {
 		QuestionsFor(who *identity.Principal) admin.Questions
 		QuestionFor(who *identity.Principal, id string) (admin.QuestionDetails, *admin.Problem)
 		AnswerFor(who *identity.Principal, id string, answer admin.QuestionAnswer) (admin.QuestionAnswered, *admin.Problem)
+		WaitingSignIns(who *identity.Principal) []admin.SignIn
 	}
 	forms forms
 }
@@ -111,7 +113,8 @@ func (p *questionPages) page() Page {
 
 // list returns the page with all questions.
 func (p *questionPages) list(r *http.Request) (*View, error) {
-	all := p.source.QuestionsFor(stateOf(r).viewer.who)
+	who := stateOf(r).viewer.who
+	all := p.source.QuestionsFor(who)
 	v := &questionsView{Off: all.Mode == "off" && may(r, identity.Viewer), All: len(all.Questions)}
 	shown, pages := paged(all.Questions, r.URL.Query())
 	v.Pager = pages
@@ -119,8 +122,12 @@ func (p *questionPages) list(r *http.Request) (*View, error) {
 		v.Rows = append(v.Rows, questionRow{q, time.Until(q.Until)})
 		v.Key += q.ID + " "
 	}
+	for _, x := range p.source.WaitingSignIns(who) {
+		v.Signs = append(v.Signs, connection{SignIn: x})
+		v.Key += x.Server + " "
+	}
 	v.Key += fmt.Sprint(v.All, v.Off)
-	return &View{Title: "Questions", Data: v, Moving: v.All > 0}, nil
+	return &View{Title: "Questions", Data: v, Moving: v.All+len(v.Signs) > 0}, nil
 }
 
 // noQuestion returns the error for a question that doesn't wait for the viewer.

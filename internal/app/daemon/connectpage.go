@@ -12,6 +12,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/team/access"
 	"github.com/dragoman-mcp/dragoman/internal/team/authserver"
 	"github.com/dragoman-mcp/dragoman/internal/team/signin"
+	"github.com/dragoman-mcp/dragoman/internal/team/store"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
 
@@ -114,9 +115,10 @@ func (p *connectPage) connect(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// may reports whether somebody is who has called, or an operator, if that was a service.
+// may reports whether somebody is who has called, or an operator, if that was a service or if all use the same account.
 func (p *connectPage) may(who *identity.Principal, flow *signin.Waiting) bool {
-	return who.Subject == flow.Subject || strings.HasPrefix(flow.Subject, access.KeySubject) && p.operates(who, flow.Project)
+	forAll := flow.Subject == store.Shared || strings.HasPrefix(flow.Subject, access.KeySubject)
+	return who.Subject == flow.Subject || forAll && p.operates(who, flow.Project)
 }
 
 func (p *connectPage) ask(w http.ResponseWriter, r *http.Request, id string, who *identity.Principal, flow *signin.Waiting) {
@@ -126,7 +128,11 @@ func (p *connectPage) ask(w http.ResponseWriter, r *http.Request, id string, who
 		Facts: []authserver.Fact{{Name: "You are", Value: authserver.NameOf(who)}, {Name: "Server", Value: flow.URL}, {Name: "Signs you in", Value: flow.Issuer}},
 		Ask:   &authserver.Ask{Path: p.below + connectPath + id, Deny: "Not now", Allow: "Go on"},
 	}
-	if who.Subject != flow.Subject {
+	switch {
+	case flow.Subject == store.Shared:
+		page.Texts = []string{"All use the account with which you sign in at " + flow.Issuer + "."}
+		page.Facts = append(page.Facts, authserver.Fact{Name: "For", Value: "everybody in the project " + flow.Project})
+	case who.Subject != flow.Subject:
 		page.Facts = append(page.Facts, authserver.Fact{Name: "For", Value: "a service of the project " + flow.Project})
 	}
 	if len(flow.Scopes) > 0 {
@@ -165,15 +171,16 @@ func (p *connectPage) say(w http.ResponseWriter, r *http.Request, status int, ti
 func (p *connectPage) callback(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	id := signin.FlowOf(q.Get("state"))
+	bound := p.cookies.All(r, boundCookie+id)
 	switch {
 	case r.Method != http.MethodGet:
 		httpdoor.RefuseMethod(w, "GET")
-	case q.Get("state") == "" || len(p.cookies.All(r, boundCookie+id)) == 0:
+	case q.Get("state") == "" || len(bound) == 0:
 		p.denied(r, "an answer for a sign-in of another browser", p.who(r))
 		p.say(w, r, http.StatusForbidden, "This page belongs to no sign-in of this browser", "Start again with the link that your client shows.")
 	default:
 		p.cookies.Set(w, r, boundCookie+id, "")
-		signin.ShowPage(w, p.desk.Finish(r.Context(), p.below+r.URL.Path, q))
+		p.finished(w, r, bound[0].Value, p.desk.Finish(r.Context(), p.below+r.URL.Path, q))
 	}
 }
 

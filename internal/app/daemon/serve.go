@@ -425,7 +425,7 @@ func newDaemon(o ServeOptions, e *entry, local bool) *daemon {
 	d.project = d.runtime.Default()
 	d.homes = newHomes(d.runtime, o.safe, e.desk, d.log)
 	d.stopCalls = d.events.Tap(event.Of(event.Loss), d.lost)
-	d.admin = admin.New(admin.Options{Project: d.project, Others: d.runtime, Log: o.Log, Recent: o.recent, Calls: d.recorded, Budget: d.budget, Losses: d.metrics.Losses, Version: o.Version, Config: fullPath(o.ConfigPath), Local: local, Closed: o.Config.Access.LoopbackKeys, Views: d.views, PublicURL: o.Config.PublicURL, ConsoleOff: consoleOff(&o, local), DemoClients: o.DemoClients, Env: o.Env, Refusal: d.refusal.Load, Homes: d.homes, Store: stateOf(o.store), Replicas: o.replicas.list(), Desk: e.desk, Roster: e.roster, Ledger: e.ledger, Safe: o.safe, Trail: d.trail, Secrets: secretsOf(context.Background(), o.safe), Reload: d.reloader()})
+	d.admin = admin.New(admin.Options{Project: d.project, Others: d.runtime, Log: o.Log, Recent: o.recent, Calls: d.recorded, Budget: d.budget, Losses: d.metrics.Losses, Version: o.Version, Config: fullPath(o.ConfigPath), Local: local, Closed: o.Config.Access.LoopbackKeys, Views: d.views, PublicURL: o.Config.PublicURL, ConsoleOff: consoleOff(&o, local), DemoClients: o.DemoClients, Env: o.Env, Refusal: d.refusal.Load, Homes: d.homes, Store: stateOf(o.store), Replicas: o.replicas.list(), SignIns: d.signIns.source(), Desk: e.desk, Roster: e.roster, Ledger: e.ledger, Safe: o.safe, Trail: d.trail, Secrets: secretsOf(context.Background(), o.safe), Reload: d.reloader()})
 	d.signIn = newAuthServer(&o, e, d.admin.Access())
 	d.connect = d.signIns.page(&o, e.gate.Open(), d.admin.Access(), d.denied)
 	d.console = console.New(console.Options{
@@ -433,7 +433,8 @@ func newDaemon(o ServeOptions, e *entry, local bool) *daemon {
 			return cmp.Or(d.signIn.Return(w, r), d.connect.back(w, r))
 		},
 		Project: d.consoleOf, Names: d.admin.ProjectNames,
-		Off: consoleOff(&o, local), Access: d.admin.Access(), Source: d.admin, Add: d.admin, Config: d.project.Current, Clients: d.project.ClientReports, Operate: d.project.Operate, Events: d.events, DemoClients: o.DemoClients, Log: o.Log,
+		Depart: d.signIns.depart(d.connect),
+		Off:    consoleOff(&o, local), Access: d.admin.Access(), Source: d.admin, Add: d.admin, Config: d.project.Current, Clients: d.project.ClientReports, Operate: d.project.Operate, Events: d.events, DemoClients: o.DemoClients, Log: o.Log,
 		Program: o.Program, Path: o.Path, Machine: clientfile.Machine{OS: goruntime.GOOS, Env: o.Env},
 	})
 	d.connectAccess(e)

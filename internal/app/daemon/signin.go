@@ -170,6 +170,11 @@ type signIns struct {
 	// browser says that this process opens a browser for a person whom a server asks for.
 	browser bool
 
+	// public says that issuers send browsers back to the public URL.
+	public bool
+	// returns has where browsers go on that have come back to a port of this machine, by the IDs of the flows.
+	returns returns
+
 	mu      sync.Mutex
 	base    string // where browsers reach the page behind our links; "" if they can't
 	servers map[serverOf]signInAt
@@ -294,6 +299,7 @@ func openSignIns(o *ServeOptions, open, local bool) *signIns {
 	s.strangers, s.alone = open && !local, open && local
 	if !open { // otherwise, whoever comes in has no name, or sits at this machine
 		s.base = strings.TrimRight(o.Config.PublicURL, "/")
+		s.public = s.base != ""
 	}
 	if o.safe != nil {
 		s.desk = signin.New(signin.Options{
@@ -302,6 +308,7 @@ func openSignIns(o *ServeOptions, open, local bool) *signIns {
 			Egress: egress.New(egress.Options{Allow: o.Config.Egress.Allow}),
 			Alone:  s.alone,
 			Public: s.base,
+			Back:   s.returns.take,
 			Log:    o.Log,
 		})
 	}

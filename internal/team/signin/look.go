@@ -136,42 +136,33 @@ func tooLate(server string) *Problem {
 	return &Problem{Says: "nobody has signed in to server " + quote(server) + " within " + flowTime.String(), Next: "sign in again"}
 }
 
-// Wanted reports whether the server has asked this process for a sign-in, or has one for anybody.
-func (s *Server) Wanted() bool {
-	if s.asked.Load() {
-		return true
-	}
-	return s.People() > 0 || s.hasShared()
-}
+// Wanted reports whether the server has asked this process for a sign-in.
+func (s *Server) Wanted() bool { return s.asked.Load() }
 
-// People returns how many people are signed in at the server, each with a credential of their own.
-func (s *Server) People() (n int) {
-	s.each(func(x *store.Credential) {
-		if !x.Spent && strings.HasPrefix(x.Subject, store.PersonSubject) {
-			n++
-		}
-	})
-	return n
-}
+// Tally is how many have signed in at a server.
+type Tally struct{ All, People int }
 
-func (s *Server) hasShared() (has bool) {
-	s.each(func(*store.Credential) { has = true })
-	return has
-}
-
-// each calls do with the newest credential of everybody who has one at the server.
-func (s *Server) each(do func(*store.Credential)) {
-	safe := s.d.safe.Load()
+// Tallies returns how many have signed in at each server. The keys have no subject.
+func (d *Desk) Tallies() map[store.SignIn]Tally {
+	all := make(map[store.SignIn]Tally)
+	safe := d.safe.Load()
 	if safe == nil {
-		return
+		return all
 	}
 	var last store.SignIn
 	for _, x := range safe.Store().Snapshot().AllCredentials() {
-		if x.Project == s.project && x.Server == s.id && x.SignIn != last {
-			last = x.SignIn
-			do(&x)
+		if x.SignIn == last { // an older one
+			continue
 		}
+		last = x.SignIn
+		at := store.SignIn{Project: x.Project, Server: x.Server}
+		n := all[at]
+		if n.All++; !x.Spent && strings.HasPrefix(x.Subject, store.PersonSubject) {
+			n.People++
+		}
+		all[at] = n
 	}
+	return all
 }
 
 // note remembers a step that a sign-in has taken.
