@@ -83,8 +83,12 @@ func (r *rig) endToEnd(t *testing.T) {
 		t.Errorf("the configuration is: %v\n%s", err, data)
 	}
 
-	// A real client connects and calls.
+	// A real client connects and calls. The page Connect, in another browser, says so.
+	waiting := r.enter(t, h)
+	waiting.open(waiting.origin + "/console/connect")
+	waiting.wait("live updates", `document.getElementById("live").textContent !== ""`)
 	revision := h.callWithSDK(node, clients, recorder.URL+"/mcp", "everything__echo", `{"message":"grüß Gott"}`)
+	waiting.wait("the first message", `/^sdk-auto 1 connected at .* It speaks 2026-07-28/.test(document.getElementById("arrival").textContent) && /Its endpoint has [1-9]/.test(document.getElementById("sees").textContent)`)
 	click(`document.querySelector("main a[href^='/console/calls/']")`)
 	p.wait("the call", `location.pathname.startsWith("/console/calls/") && document.querySelector(".edition")`)
 	t.Logf("from the start of serve to the first call with both wires: %d clicks, 1 paste, %s on this machine", clicks, time.Since(began).Round(10*time.Millisecond))

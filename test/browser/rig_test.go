@@ -60,6 +60,7 @@ func TestConsole(t *testing.T) {
 	r.axe = string(axe)
 	t.Run("access", r.access)
 	t.Run("sign-in", r.signIn)
+	t.Run("connections", r.connections)
 	t.Run("people", r.people)
 	t.Run("projects", r.projects)
 	t.Run("keys and people", r.keysAndPeople)

@@ -25,12 +25,12 @@ import (
 	"github.com/dragoman-mcp/dragoman/test/tab"
 )
 
-// serve runs `dragoman serve` in an empty home with these settings, and returns its URL.
-func serve(t *testing.T, program, settings string) string {
+// serve runs `dragoman serve` in an empty home with these settings and more servers, and returns its URL.
+func serve(t *testing.T, program, settings string, servers ...string) string {
 	t.Helper()
 	home := t.TempDir()
 	file := filepath.Join(home, "dragoman.yaml")
-	text := "mcpServers: {demo: {command: " + program + ", args: [server, filesystem, " + home + "]}}\ndragoman:\n  listen: 127.0.0.1:0\n" + settings
+	text := "mcpServers: {demo: {command: " + program + ", args: [server, filesystem, " + home + "]}" + strings.Join(append([]string{""}, servers...), ", ") + "}\ndragoman:\n  listen: 127.0.0.1:0\n" + settings
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

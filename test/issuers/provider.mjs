@@ -4,7 +4,7 @@
 //
 // It registers clients by themselves, also public ones, and gives out JWTs for any resource that a
 // client names, which end after TTL seconds. Its own pages sign in whoever types a name. With KEY, it signs with
-// a new key of this id. The client "service" gets tokens for itself.
+// a new key of this id. ID tokens have the groups of ann and bob. The client "service" gets tokens for itself.
 import { generateKeyPairSync } from 'node:crypto';
 import { Provider } from 'oidc-provider';
 
@@ -13,13 +13,16 @@ const issuer = `http://127.0.0.1:${port}`;
 
 const key = () => ({ ...generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey.export({ format: 'jwk' }), kid, use: 'sig', alg: 'RS256' });
 
+const groups = { ann: ['staff', 'leads'], bob: ['staff'] };
+
 const provider = new Provider(issuer, {
   ...(kid ? { jwks: { keys: [key()] } } : {}),
   clients: [{ client_id: 'service', client_secret: 'a secret', grant_types: ['client_credentials'], redirect_uris: [], response_types: [] }],
   cookies: { keys: ['the tests need no secret'] },
   scopes: ['openid', 'offline_access', 'mcp:basic'],
   pkce: { required: () => true },
-  findAccount: (_, id) => ({ accountId: id, claims: () => ({ sub: id }) }),
+  claims: { openid: ['sub', 'groups'] },
+  findAccount: (_, id) => ({ accountId: id, claims: () => ({ sub: id, groups: groups[id] ?? [] }) }),
   rotateRefreshToken: true,
   issueRefreshToken: (_, client) => client.grantTypeAllowed('refresh_token'),
   features: {
