@@ -49,6 +49,7 @@ func (l List) Append(dst []byte) []byte {
 		if l.Annotations {
 			dst = append(append(dst, `,"annotations":`...), t.annotations...)
 		}
+		dst = append(dst, `,"_meta":`+loaded...)
 		if l.Tasks && (t.name == Call || t.name == CallRead) {
 			dst = append(dst, `,"execution":{"taskSupport":"optional"}`...)
 		}
@@ -58,7 +59,9 @@ func (l List) Append(dst []byte) []byte {
 }
 
 const (
-	reads  = `{"readOnlyHint":true,"idempotentHint":true,"openWorldHint":false}`
+	reads = `{"readOnlyHint":true,"idempotentHint":true,"openWorldHint":false}`
+	// Claude Code, which searches itself, would keep these tools from its model until that has searched for them.
+	loaded = `{"anthropic/alwaysLoad":true}`
 	called = `{"type":"object","properties":{"name":{"type":"string","description":"The tool's name, as search_tools shows it."},"arguments":{"type":"object","description":"The arguments of that tool."}},"required":["name"],"additionalProperties":false}`
 )
 
