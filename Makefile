@@ -18,7 +18,7 @@ BENCH    ?= .
 TARGETS  := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
 .DEFAULT_GOAL := check
-.PHONY: check help build vet test lint race-short soak soak-signin same-ids attack fuzz bench bench-diff bench-compare bench-access bench-pages conformance peers house sweep search-recall clients clients-check issuers browser dashboard remote wine cross tidy release release-try release-check clean matrix matrix-check bin/matrix.md screenshots examples
+.PHONY: check help build vet test lint race-short soak soak-signin same-ids attack fuzz bench bench-diff bench-compare bench-access bench-pages conformance peers house sweep search-recall search-clients clients clients-check issuers browser dashboard remote wine cross tidy release release-try release-check clean matrix matrix-check bin/matrix.md screenshots examples
 
 check: build vet lint race-short ## check a change: build, vet, lint, short race tests
 
@@ -111,6 +111,9 @@ sweep: ## about 100 servers from npm through both eras, and 60 behind one serve,
 
 search-recall: ## measure what search mode finds among the tools of 25 servers from npm, and the tokens of a task; ARGS=-misses
 	cd test && go run ./sweep -recall $(ARGS)
+
+search-clients: ## let Claude Code, Codex and SDKs find and call a tool among those 25 servers, with models that are scripts (npm, 3 GB)
+	cd test && DRAGOMAN_CLIENTS=find go test -count=1 -timeout 30m -run TestClientsFindReal -v ./clients
 
 # splice prints a document, with the text between two markers replaced by the content of a file.
 splice = awk -v mark=$(1) -v part=$(2) '$$0 == "<!-- /" mark " -->" { skip = 0 } !skip { print } $$0 == "<!-- " mark " -->" { skip = 1; while ((getline line < part) > 0) print line }' $(3)

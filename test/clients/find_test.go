@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -34,14 +35,31 @@ func TestClientsFind(t *testing.T) {
 		text += fmt.Sprintf("  %s: {url: %q}\n", name, manyTools(t, name, strings.Fields(nouns)))
 	}
 	base := built.ServeServers(t, r.dragoman, text) + "/find/mcp"
+	r.sdksFind(t, base, func(string) task {
+		return task{"delete calendar event", 500, "calendar__delete_calendar_event", map[string]any{"id": 7}, "id", "delete_calendar_event {"}
+	})
+}
+
+// task is what a client finds and calls.
+type task struct {
+	Query     string         `json:"query"`
+	Tools     int            `json:"tools"` // among at least so many
+	Tool      string         `json:"tool"`  // comes first
+	Arguments map[string]any `json:"arguments"`
+	Needs     string         `json:"needs"`  // an argument without which nothing is called
+	Answer    string         `json:"answer"` // is in the result
+}
+
+// sdksFind lets each SDK do its task.
+func (r *rig) sdksFind(t *testing.T, url string, of func(client string) task) {
 	t.Run("Go SDK", func(t *testing.T) {
-		if err := goFinds(t.Context(), base); err != nil {
+		if err := goFinds(t.Context(), url, of("Go SDK")); err != nil {
 			t.Error(err)
 		}
 	})
 	for _, c := range clients[:4] { // the others are commands, which start a process for each call
 		t.Run(c.name, func(t *testing.T) {
-			o := r.run(t, c, map[string]any{"server": latest, "url": base, "only": []string{"finding"}})
+			o := r.run(t, c, map[string]any{"server": latest, "url": url, "only": []string{"finding"}, "task": of(c.name)})
 			if got := o.Steps["finding"]; got != "works" {
 				t.Error(got)
 			}
@@ -69,7 +87,7 @@ func manyTools(t *testing.T, name string, nouns []string) string {
 }
 
 // goFinds is what steps.mjs does in finding, with the official Go SDK.
-func goFinds(ctx context.Context, url string) error {
+func goFinds(ctx context.Context, url string, do task) error {
 	session, err := mcp.NewClient(&mcp.Implementation{Name: "go", Version: "1"}, nil).Connect(ctx, &mcp.StreamableClientTransport{Endpoint: url}, nil)
 	if err != nil {
 		return err
@@ -89,16 +107,16 @@ func goFinds(ctx context.Context, url string) error {
 	if list, err := session.ListTools(ctx, nil); err != nil || len(list.Tools) != 4 {
 		return fmt.Errorf("the tools are %v, %w", list, err)
 	}
-	const tool = "calendar__delete_calendar_event"
+	wrong := maps.Clone(do.Arguments)
+	delete(wrong, do.Needs)
 	for _, x := range []struct {
 		name, has string
 		args      map[string]any
 	}{
-		{"search_tools", `8 of 500 tools`, map[string]any{"query": "delete calendar event"}},
-		{"search_tools", `\n` + tool + "(id)", map[string]any{"query": "delete calendar event"}},
-		{"describe_tools", "inputSchema", map[string]any{"names": []string{tool}}},
-		{"call_tool", "arguments.id is missing", map[string]any{"name": tool}},
-		{"call_tool", "delete_calendar_event {", map[string]any{"name": tool, "arguments": map[string]any{"id": 7}}},
+		{"search_tools", `\n` + do.Tool + "(", map[string]any{"query": do.Query}},
+		{"describe_tools", "inputSchema", map[string]any{"names": []string{do.Tool}}},
+		{"call_tool", "arguments." + do.Needs + " is missing", map[string]any{"name": do.Tool, "arguments": wrong}},
+		{"call_tool", do.Answer, map[string]any{"name": do.Tool, "arguments": do.Arguments}},
 	} {
 		if got := call(x.name, x.args); !strings.Contains(got, x.has) {
 			failed = errors.Join(failed, fmt.Errorf("%s: %.500s", x.name, got))

@@ -97,17 +97,19 @@ const steps = {
     const got = await c.instructions()
     must(got === target.instructions, `got the instructions ${JSON.stringify(got)}`)
   },
-  // Among very many tools, as a model does it: find one, read what it needs, call it.
+  // Among very many tools, as a model does it: find one, read what it needs, call it. target.task says which.
   async finding(c) {
-    const { tools } = await c.tools()
-    must(tools.length === 4, tools)
-    const found = await c.call('search_tools', { query: 'delete calendar event' })
+    const { query, tools, tool, arguments: args, needs, answer } = target.task
+    const list = await c.tools()
+    must(list.tools.length === 4, list)
+    const found = await c.call('search_tools', { query })
     const [head, first] = found.content[0].text.split('\n')
     const name = first.split('(')[0]
-    must(head.includes(' of 500 tools') && name === 'calendar__delete_calendar_event', found)
+    must(Number(/ of (\S+) tools/.exec(head)[1].replace(',', '')) >= tools && name === tool, found)
     matches(await c.call('describe_tools', { names: [name] }), /inputSchema/)
-    matches(await c.call('call_tool', { name }), /arguments.id is missing/)
-    matches(await c.call('call_tool', { name, arguments: { id: 7 } }), /"delete_calendar_event \{/)
+    matches(await c.call('call_tool', { name, arguments: { ...args, [needs]: undefined } }), new RegExp(`arguments.${needs} is missing`))
+    const called = JSON.stringify(await c.call('call_tool', { name, arguments: args }))
+    must(called.includes(answer), called)
   },
   // A strict server has a tool that lists the client's violations of the revision.
   async rules(c) {

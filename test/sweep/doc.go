@@ -13,5 +13,6 @@
 //
 // `make search-recall` does something else with 25 of the servers: it lists their tools without a network,
 // and measures how many of the queries in queries.txt the ranking of search mode answers with a tool that
-// fits (docs/adr/0050-search-mode.md).
+// fits (docs/adr/0050-search-mode.md). `make search-clients` lets clients find and call a tool of the same servers: with -config,
+// sweep only writes the configuration for that.
 package main

@@ -28,6 +28,7 @@ var (
 	together = flag.Int("together", 60, "start at most `N` servers behind one serve; 0 leaves this part out")
 	parallel = flag.Int("parallel", 2, "compare or install `N` servers at a time")
 	ranked   = flag.Bool("recall", false, "only measure how well search mode finds the tools that queries.txt asks for, and the tokens of a task")
+	config   = flag.String("config", "", "only install the servers of queries.txt, and write a configuration of serve with them to `FILE`, whose folder they use")
 	misses   = flag.Bool("misses", false, "with -recall: also print the queries that find nothing that fits")
 	patience = flag.Duration("patience", 60*time.Second, "wait this long for each answer of a server, and five times as long for all servers together")
 )
@@ -54,6 +55,9 @@ func sweep(ctx context.Context) (ok bool, err error) {
 	}
 	if *folder, err = filepath.Abs(*folder); err != nil {
 		return false, err
+	}
+	if *config != "" {
+		return true, configure(ctx, *config)
 	}
 	scratch, err := os.MkdirTemp("", "sweep")
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -74,30 +75,12 @@ func recall(ctx context.Context, scratch string) (ok bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	known, err := servers(regexp.MustCompile(""), scratch)
+	all, err := s.install(ctx, scratch)
 	if err != nil {
 		return false, err
 	}
-	all := make([]*server, len(s.servers))
-	for i, pair := range s.servers {
-		at := slices.IndexFunc(known, func(x *server) bool { return strings.HasPrefix(x.spec, pair[1]+"@") })
-		if at < 0 {
-			return false, fmt.Errorf("servers.txt has no %s", pair[1])
-		}
-		all[i] = known[at]
-	}
-	alone := exec.CommandContext(ctx, "unshare", "--map-root-user", "--net", "true").Run() == nil
-	if !alone {
-		fmt.Println("no network namespace can be made here: the servers run with the network")
-	}
 	listed := make([][]string, len(all))
 	each(all, func(x *server) {
-		if x.state = x.install(ctx); x.state != "" {
-			return
-		}
-		if alone {
-			x.args, x.bin = append([]string{"--map-root-user", "--net", x.bin}, x.args...), "unshare"
-		}
 		tools, err := x.ask(ctx, legacy, x.bin, x.args...)
 		if err != nil {
 			x.state = err.Error()
@@ -116,6 +99,57 @@ func recall(ctx context.Context, scratch string) (ok bool, err error) {
 	ok = m.report(s)
 	m.cost(s)
 	return ok, ctx.Err()
+}
+
+// install installs the servers of the set. None of them gets the network, if that can be kept from them here.
+func (s *set) install(ctx context.Context, scratch string) ([]*server, error) {
+	known, err := servers(regexp.MustCompile(""), scratch)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]*server, len(s.servers))
+	for i, pair := range s.servers {
+		at := slices.IndexFunc(known, func(x *server) bool { return strings.HasPrefix(x.spec, pair[1]+"@") })
+		if at < 0 {
+			return nil, fmt.Errorf("servers.txt has no %s", pair[1])
+		}
+		all[i] = known[at]
+	}
+	alone := exec.CommandContext(ctx, "unshare", "--map-root-user", "--net", "true").Run() == nil
+	if !alone {
+		fmt.Println("no network namespace can be made here: the servers run with the network")
+	}
+	each(all, func(x *server) {
+		if x.state = x.install(ctx); x.state == "" && alone {
+			x.args, x.bin = append([]string{"--map-root-user", "--net", x.bin}, x.args...), "unshare"
+		}
+	})
+	for _, x := range all {
+		if x.state != "" {
+			return nil, fmt.Errorf("%s: %s", x.spec, x.state)
+		}
+	}
+	return all, ctx.Err()
+}
+
+// configure installs the servers of queries.txt, and writes a configuration of serve that has them by their names there.
+func configure(ctx context.Context, file string) error {
+	s, err := readSet()
+	if err != nil {
+		return err
+	}
+	folder, err := filepath.Abs(filepath.Dir(file))
+	if err != nil {
+		return err
+	}
+	all, err := s.install(ctx, folder)
+	if err != nil {
+		return err
+	}
+	for i, x := range all {
+		x.name = s.servers[i][0]
+	}
+	return writeConfig(file, all)
 }
 
 // measure asks the ranking.
