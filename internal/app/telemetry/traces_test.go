@@ -30,7 +30,6 @@ func startTraces(t *testing.T, handle http.HandlerFunc, change func(*TraceSettin
 	}
 	log := &bytes.Buffer{}
 	traces := NewTraces(to, "1", slog.New(slog.NewTextHandler(log, nil)), nil)
-	traces.flush = 50 * time.Millisecond
 	return traces, log
 }
 
@@ -55,6 +54,7 @@ func TestTracesSurviveTheirCollector(t *testing.T) {
 	t.Run("one that hangs", func(t *testing.T) {
 		release := make(chan struct{})
 		traces, log := startTraces(t, func(http.ResponseWriter, *http.Request) { <-release }, nil)
+		traces.flush = 50 * time.Millisecond
 		defer close(release)
 		began := time.Now()
 		for range 3 * spanQueue {
