@@ -155,7 +155,7 @@ func New(o Options) *API {
 	a.auditAPI = auditAPI{h, o.Trail, newAuditCheck()}
 	a.projectAPI = projectAPI{house: h, door: &a.door, homes: o.Homes, inUse: a.inUse, file: o.Config}
 	a.ruleAPI = ruleAPI{house: h, projects: &a.projectAPI, open: o.Local && !o.Closed}
-	a.door.names = a.projectNames
+	a.door.names = a.ProjectNames
 	a.serverAPI = serverAPI{project: p, access: o.Access, config: o.Config, report: a.Report, logs: a.Logs}
 	a.drafts.trying, a.drafts.keeping = make(chan struct{}, mostTrials), make(chan struct{}, 1)
 	_, _ = rand.Read(a.drafts.key[:]) // rand.Read never fails

@@ -15,7 +15,7 @@ import (
 // ProjectDetails is what a person sees of one project.
 type ProjectDetails struct {
 	ProjectEntry
-	Members []Person // sorted by name, with their roles in the project alone
+	Members []Person // for admins: sorted by name, with their roles in the project alone
 	Shared  []string // the servers of default that it uses
 	Calls   uint64   // how many calls have ended since Dragoman started; of those that are counted
 	Text    string   // its text, if it lives in the store and the person may read it
@@ -65,8 +65,9 @@ func (a *projectAPI) ProjectFor(ctx context.Context, who *identity.Principal, na
 	if x, ok := a.safe.Store().Snapshot().Project(name); ok && out.Reads {
 		out.Text, out.ETag = x.Text, tagOf(x.Version)
 	}
+	shown := a.mayEdit(who, name, identity.Admin) // as with GET /people
 	for _, p := range a.roster.People().All() {
-		if roles := p.Roles[name]; len(roles) > 0 && a.mayEdit(who, name, identity.Admin) {
+		if roles := p.Roles[name]; len(roles) > 0 && shown {
 			m := Person{ID: p.ID, Name: p.Name, Roles: []PersonRoles{{Project: name}}}
 			for _, role := range roles {
 				m.Roles[0].Roles = append(m.Roles[0].Roles, role.String())

@@ -126,10 +126,7 @@ func noProject(name string) *Problem {
 }
 
 // ProjectNames returns the names of all projects that are in use, default first.
-func (a *API) ProjectNames() []string { return a.projectNames() }
-
-// projectNames does the same.
-func (a *API) projectNames() []string {
+func (a *API) ProjectNames() []string {
 	names := []string{a.project.name()}
 	if a.opts.Others != nil {
 		for _, p := range a.opts.Others.Projects() {

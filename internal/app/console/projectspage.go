@@ -148,6 +148,10 @@ func (p *projectPages) add(w http.ResponseWriter, r *http.Request) {
 	if !p.frame.parsed(w, r) {
 		return
 	}
+	if r.PostForm.Get("number") == "" {
+		p.frame.fail(w, r, &pageError{Status: http.StatusBadRequest, Title: "The form can't be read", Text: "Load the page again.", Next: Crumb{"Show all projects", pathOf("projects")}})
+		return
+	}
 	v := &projectList{Name: strings.TrimSpace(r.PostForm.Get("name")), Text: r.PostForm.Get("text")}
 	result, _ := p.forms.once(r, r.PostForm.Get("number"), func() any {
 		if v.Name == "" {
