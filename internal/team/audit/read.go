@@ -89,16 +89,18 @@ func (t *Trail) Read(ctx context.Context, q Query) (list []Entry, last Place, er
 	if err := t.Flush(ctx); err != nil && ctx.Err() != nil {
 		return nil, last, err
 	}
-	all := found{query: &q}
+	all := found{query: &q, limits: limits{since: limit(q.Since), until: limit(q.Until), before: limit(q.Before.At)}}
 	if err := t.readActs(ctx, &all); err != nil {
 		return nil, last, err
 	}
 	names, err := filesOf(t.o.Folder)
-	for _, name := range slices.Backward(names) {
-		if err == nil {
-			err = all.read(ctx, filepath.Join(t.o.Folder, name))
+	paths := make([]string, len(names))
+	for i, name := range slices.Backward(names) {
+		if paths[i] = filepath.Join(t.o.Folder, name); err == nil {
+			err = all.read(ctx, paths[i], &t.blocks)
 		}
 	}
+	t.blocks.keep(paths)
 	all.cut(q.Most)
 	return all.list, all.last(), err
 }
@@ -148,8 +150,9 @@ type found struct {
 	query  *Query
 	list   []Entry
 	least  time.Time // nothing older is among the newest; zero if that isn't known
-	acts   []int64   // the numbers of all acts that were added
-	oldest int64     // the number of the oldest act that was looked at; 0 if there is none
+	limits limits
+	acts   []int64 // the numbers of all acts that were added
+	oldest int64   // the number of the oldest act that was looked at; 0 if there is none
 }
 
 func (f *found) add(e Entry) {
@@ -164,6 +167,7 @@ func (f *found) cut(most int) {
 	if len(f.list) >= most && most > 0 {
 		f.list = slices.Clone(f.list[:most])
 		f.least = f.list[most-1].At
+		f.limits.least = limit(f.least)
 	}
 }
 
@@ -182,8 +186,8 @@ func (f *found) last() (p Place) {
 	return p
 }
 
-// read adds the lines of a file.
-func (f *found) read(ctx context.Context, path string) error {
+// read adds the lines of a file, of which it asks all which of its blocks may have some.
+func (f *found) read(ctx context.Context, path string, all *blocks) error {
 	file, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil // dropped meanwhile
@@ -196,8 +200,12 @@ func (f *found) read(ctx context.Context, path string) error {
 	if err != nil || x.ModTime().Before(f.query.Since) || x.ModTime().Before(f.least) {
 		return err // its lines are older than it
 	}
+	of, err := all.of(ctx, path, file, x.Size())
+	if err != nil {
+		return err
+	}
 	trail, _, _ := parseName(filepath.Base(path))
-	return backwards(file, x.Size(), func(raw []byte) error {
+	return f.backwards(file, x.Size(), of, func(raw []byte) error {
 		var l Line
 		if f.passes(raw) || json.Unmarshal(raw, &l) != nil || l.Kind == kindFile || l.Kind == kindEnd || l.At.Before(f.least) {
 			return ctx.Err() // Verify says what is wrong
@@ -210,18 +218,39 @@ func (f *found) read(ctx context.Context, path string) error {
 	})
 }
 
-// passes reports whether a line is of another time than what is looked for, without reading the rest of it. The times
-// of all lines are in UTC and have the same length, so they sort as their texts do.
+// passes reports whether a line is of another time than what is looked for, without reading the rest of it.
 func (f *found) passes(line []byte) bool {
-	_, rest, ok := bytes.Cut(line, []byte(`,"at":"`))
-	if !ok || len(rest) < len(timeFormat) {
-		return false
+	at := timeIn(line)
+	return at != nil && f.passesBy(at, at)
+}
+
+// timeIn returns the time of a line as it stands there, or nil. The times of all lines are in UTC and have the same
+// length, so they sort as their texts do.
+func timeIn(line []byte) []byte {
+	const key = `,"at":"`
+	from := bytes.Index(line[:min(len(line), 64)], []byte(key)) // behind the number of the line
+	if from += len(key); from < len(key) || len(line) < from+len(timeFormat) {
+		return nil
 	}
-	at := string(rest[:len(timeFormat)])
-	is := func(t time.Time, order int) bool {
-		return !t.IsZero() && cmp.Compare(at, t.UTC().Format(timeFormat)) == order
+	return line[from : from+len(timeFormat)]
+}
+
+// limits are the times of what is looked for, as lines have them; "" for none.
+type limits struct{ since, until, before, least string }
+
+// passesBy reports whether all lines from one time to another are of another time than what is looked for.
+func (f *found) passesBy(least, most []byte) bool {
+	older := func(limit string) bool { return limit != "" && string(most) < limit }
+	newer := func(limit string) bool { return limit != "" && string(least) > limit }
+	return older(f.limits.since) || older(f.limits.least) || newer(f.limits.until) || newer(f.limits.before)
+}
+
+// limit returns a time for limits.
+func limit(t time.Time) string {
+	if t.IsZero() {
+		return ""
 	}
-	return is(f.query.Since, -1) || is(f.least, -1) || is(f.query.Until, 1) || is(f.query.Before.At, 1)
+	return t.UTC().Format(timeFormat)
 }
 
 // mostLine is the length of a line that nobody has written.

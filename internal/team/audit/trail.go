@@ -72,8 +72,9 @@ type Trail struct {
 	hurry chan struct{} // contains a value if much does
 	asked chan ask      // who waits until everything was written
 
-	state atomic.Pointer[State]
-	full  atomic.Bool
+	state  atomic.Pointer[State]
+	full   atomic.Bool
+	blocks blocks // for Read
 
 	mu      sync.Mutex
 	waiting []entry
