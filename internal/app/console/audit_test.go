@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"testing"
@@ -17,11 +19,12 @@ import (
 
 // record is the audit of a test, the newest entry first.
 type record struct {
-	entries []admin.AuditEntry
-	check   admin.AuditCheck
-	problem *admin.Problem
-	asked   []admin.AuditQuery
-	begun   int
+	entries  []admin.AuditEntry
+	check    admin.AuditCheck
+	problem  *admin.Problem
+	asked    []admin.AuditQuery
+	begun    int
+	exported []admin.AuditQuery
 }
 
 func (a *record) FindAudit(_ context.Context, q admin.AuditQuery) (out admin.AuditEntries, _ *admin.Problem) {
@@ -62,6 +65,14 @@ func (s *source) FindAudit(ctx context.Context, q admin.AuditQuery) (admin.Audit
 
 func (s *source) FindAct(ctx context.Context, seq int64, project string) (admin.AuditEntry, *admin.Problem) {
 	return s.audit.FindAct(ctx, seq, project)
+}
+
+func (s *source) ExportAudit(ctx context.Context, w http.ResponseWriter, q admin.AuditQuery) *admin.Problem {
+	s.audit.exported = append(s.audit.exported, q)
+	if s.audit.problem == nil {
+		_, _ = io.WriteString(w, "exported-lines")
+	}
+	return s.audit.problem
 }
 
 func (s *source) CheckAudit(begin bool) admin.AuditCheck { return s.audit.CheckAudit(begin) }
@@ -152,11 +163,11 @@ func TestAudit(t *testing.T) {
 			return main
 		}
 		says("/audit", 200, "verified to 48,112", "9,000 lines about calls in 2 files", "The last line of p1 is incomplete", `href="/console/audit/7"`, "tool-000", "!tool-050",
-			`href="/api/v1/audit/lines"`, `download="audit.jsonl"`, "<details>", `href="?before=50"`, ">3 refused, 2 went on", "!<form method=\"post\"")
-		says("/audit?before=50&who=ci", 200, "tool-050", "!tool-000", `href="?who=ci"`, `href="/api/v1/audit/lines?who=ci"`)
+			`action="/console/audit"`, "!to confirm", "<details>", `href="?before=50"`, ">3 refused, 2 went on")
+		says("/audit?before=50&who=ci", 200, "tool-050", "!tool-000", `href="?who=ci"`, `<input type="hidden" name="who" value="ci">`, "!name=\"before\"")
 		says("/audit?what=nothing", 200, "Nothing matches this filter", "Show everything")
 		says("/audit?since=yesterday", 400, "can&#39;t be read", "!>outcome</tr>")
-		says("/audit?since=2000-01-01&until=2000-01-02T03:04", 200, "lines?since=2000-01-01T00%3A00%3A00Z&amp;until=2000-01-02T03%3A04%3A00Z")
+		says("/audit?since=2000-01-01&until=2000-01-02T03:04", 200, `name="since" value="2000-01-01"`)
 		q := h.source.audit.asked[len(h.source.audit.asked)-1]
 		if q.Since.Year() != 2000 || q.Until.Sub(q.Since) != 27*time.Hour+4*time.Minute || q.Project != "" {
 			t.Errorf("the page asks for %+v", q)
@@ -179,5 +190,42 @@ func TestAudit(t *testing.T) {
 		says("/audit", 503, "not verified", "The database cannot be used. It is away.", "!>outcome</tr>")
 		a.problem.Status = http.StatusConflict
 		says("/audit", 200, "The database cannot be used", "!>outcome</tr>")
+	})
+}
+
+// TestAuditExport saves what a filter selects: without a question if somebody has just signed in, and later only after
+// the words on the page, with the filter as it was. An operator gets the project and nothing else.
+func TestAuditExport(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := stage(t, "audit")
+		form := url.Values{"who": {"ci"}, "since": {"2000-01-01"}, "before": {"50"}, "project": {"shop"}}
+		send := func(status int, parts ...string) {
+			t.Helper()
+			resp, body := h.submit("/console/audit", form)
+			if resp.StatusCode != status {
+				t.Errorf("%d, want %d", resp.StatusCode, status)
+			}
+			hasParts(t, "the export", body, parts...)
+		}
+		send(200, "exported-lines")
+		time.Sleep(15 * time.Minute)
+		send(403, "more than 10 minutes ago", `value="2000-01-01"`, `name="project" value="shop"`, `id="sure"`, "!exported-lines")
+		form.Set("sure", "Export the record")
+		send(200, "exported-lines")
+		h.source.audit.problem = &admin.Problem{Status: http.StatusServiceUnavailable, Title: "The database cannot be used", Detail: "It is away."}
+		send(503, "The database cannot be used. It is away.")
+		h.source.audit.problem = nil
+		local := identity.Operator
+		h.graded(&local)
+		send(200, "exported-lines")
+		local = identity.Viewer
+		send(403, "!exported-lines")
+		form.Set("since", "x")
+		local = identity.Admin
+		send(400, "!exported-lines")
+		got := h.source.audit.exported
+		if q := got[0]; len(got) != 4 || q.Who != "ci" || q.Since.Year() != 2000 || q.Before != "" || q.Project != "shop" || got[3].Project != "default" {
+			t.Errorf("got %+v", got)
+		}
 	})
 }

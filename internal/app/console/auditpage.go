@@ -19,34 +19,47 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 )
 
+// exportWords are what somebody types who takes the audit away; see sure.
+const exportWords = "export the record"
+
 // auditPages are the list of acts and calls, and the page of an act. They only read.
 type auditPages struct {
+	frame  *frame
 	source interface {
 		FindAudit(context.Context, admin.AuditQuery) (admin.AuditEntries, *admin.Problem)
 		FindAct(ctx context.Context, seq int64, project string) (admin.AuditEntry, *admin.Problem)
 		CheckAudit(begin bool) admin.AuditCheck
+		ExportAudit(context.Context, http.ResponseWriter, admin.AuditQuery) *admin.Problem
 	}
 }
 
 func (p *auditPages) register(f *frame) {
-	f.add(Page{Path: "/audit", Least: identity.Operator, Template: "audit.html", Sheet: "audit.css", Nav: "Audit", Group: systems, Key: "A", View: p.list})
+	f.add(p.listPage())
+	f.handleSure("POST /audit", identity.Operator, exportWords, p.export)
 	f.add(Page{Path: "/audit/{sequence}", Least: identity.Operator, Template: "act.html", Sheet: "audit.css", View: p.act})
+}
+
+func (p *auditPages) listPage() Page {
+	return Page{Path: "/audit", Least: identity.Operator, Template: "audit.html", Sheet: "audit.css", Nav: "Audit", Group: systems, Key: "A", View: p.list}
 }
 
 // auditList has the values of the page that lists acts and calls.
 type auditList struct {
-	Q                     url.Values
-	Who, What, Project    string
-	Since, Until          string
-	Projects              []choice // empty if there's only one that the viewer may see
-	All                   bool     // the viewer sees all projects
-	Rows                  []auditRow
-	Problem               string // why there are no rows
-	Any                   bool   // a filter is set
-	Older, Newest, Export string // links; "" for none
-	Chain                 chainState
-	Limits                []limitBar
-	Calls                 string // what is recorded of calls, if that isn't what people expect
+	Q                  url.Values
+	Who, What, Project string
+	Since, Until       string
+	Projects           []choice // empty if there's only one that the viewer may see
+	All                bool     // the viewer sees all projects
+	Rows               []auditRow
+	Problem            string // why there are no rows
+	Any                bool   // a filter is set
+	Older, Newest      string // links; "" for none
+	Export             bool   // there is something to export
+	Sure               string // see sureWords
+	Refused            string // why the export was refused
+	Chain              chainState
+	Limits             []limitBar
+	Calls              string // what is recorded of calls, if that isn't what people expect
 }
 
 // auditRow is an act or a call, as a row of the page.
@@ -88,19 +101,16 @@ func (p *auditPages) list(r *http.Request) (*View, error) {
 	}
 	l.Calls = recordedCalls(statusOf(r).Audit)
 	l.Limits = limitBars(statusOf(r).Limits)
-	if l.All && len(statusOf(r).Projects) > 1 {
+	if l.Project = q.Get("project"); l.All && len(statusOf(r).Projects) > 1 {
 		var names []string
 		for _, name := range statusOf(r).Projects {
 			names = append(names, name, name)
 		}
-		l.Project = q.Get("project")
 		l.Projects = choices(l.Project, "all projects", names...)
 	}
-	query := admin.AuditQuery{Who: l.Who, What: l.What, Project: cmp.Or(within, l.Project), Before: q.Get("before"), Limit: pageRows}
 	l.Any = l.Who+l.What+l.Project+l.Since+l.Until != ""
-	var since, until bool
-	query.Since, since = timeOf(l.Since)
-	if query.Until, until = timeOf(l.Until); !since || !until {
+	query, ok := auditQuery(q, within)
+	if !ok {
 		l.Problem, view.Status = "One of the times can't be read. Write it as 2026-12-24 or 2026-12-24T18:00.", http.StatusBadRequest
 		return view, nil
 	}
@@ -121,7 +131,7 @@ func (p *auditPages) list(r *http.Request) (*View, error) {
 	if query.Before != "" {
 		l.Newest = queryWith(q, "before", "")
 	}
-	l.Export = exportOf(&query)
+	l.Export, l.Sure = true, sureWords(r, exportWords)
 	return view, nil
 }
 
@@ -139,24 +149,46 @@ func timeOf(text string) (at time.Time, ok bool) {
 	return at, err == nil
 }
 
-// exportOf returns the path of the API from which everything can be saved that a query selects, on all its pages.
-func exportOf(q *admin.AuditQuery) string {
-	v := url.Values{}
-	for name, text := range map[string]string{"who": q.Who, "what": q.What, "project": q.Project} {
-		if text != "" {
-			v.Set(name, text)
+// auditQuery returns the query that a form selects, within a project or "" for any. It returns false if one of the times
+// can't be read.
+func auditQuery(form url.Values, within string) (q admin.AuditQuery, ok bool) {
+	q = admin.AuditQuery{Who: form.Get("who"), What: form.Get("what"), Project: cmp.Or(within, form.Get("project")), Before: form.Get("before"), Limit: pageRows}
+	var since, until bool
+	q.Since, since = timeOf(form.Get("since"))
+	q.Until, until = timeOf(form.Get("until"))
+	return q, since && until
+}
+
+// export saves everything that the form selects, on all pages.
+func (p *auditPages) export(w http.ResponseWriter, r *http.Request) {
+	if !p.frame.parsed(w, r) {
+		return
+	}
+	q, ok := auditQuery(r.PostForm, scope(r))
+	q.Before = ""
+	refused, status := "", 0
+	switch {
+	case !ok:
+		p.frame.fail(w, r, unreadable(pathOf("audit")))
+		return
+	case !sure(r, exportWords):
+		refused, status = unsure(exportWords), http.StatusForbidden
+	default:
+		bad := p.source.ExportAudit(r.Context(), w, q)
+		if bad == nil {
+			return
 		}
+		refused, status = bad.Title+". "+bad.Detail, bad.Status
 	}
-	for name, at := range map[string]time.Time{"since": q.Since, "until": q.Until} {
-		if !at.IsZero() {
-			v.Set(name, at.UTC().Format(time.RFC3339))
+	again := r.Clone(r.Context()) // the page has the filter in its address
+	again.URL.RawQuery = queryWith(r.PostForm, "sure", "")[1:]
+	p.frame.again(w, again, p.listPage(), func(r *http.Request) (*View, error) {
+		view, err := p.list(r)
+		if err == nil {
+			view.Data.(*auditList).Refused, view.Status, view.Stream = refused, status, pathOf("audit")
 		}
-	}
-	path := "/api/v1/audit/lines"
-	if len(v) > 0 {
-		path += "?" + v.Encode()
-	}
-	return path
+		return view, err
+	})
 }
 
 // recordedCalls says what is recorded of calls if they're missing from the page, or some are.

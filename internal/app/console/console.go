@@ -76,6 +76,8 @@ type Source interface {
 	FindAudit(context.Context, admin.AuditQuery) (admin.AuditEntries, *admin.Problem)
 	FindAct(ctx context.Context, seq int64, project string) (admin.AuditEntry, *admin.Problem)
 	CheckAudit(begin bool) admin.AuditCheck
+	// ExportAudit answers a request with everything that a query selects.
+	ExportAudit(context.Context, http.ResponseWriter, admin.AuditQuery) *admin.Problem
 	// QuestionsFor returns the questions that wait for a person and that who may answer, and QuestionFor one of them.
 	// AnswerFor answers it. They don't ask whether who has a role in the project. OwnQuestions returns how many calls
 	// of who wait for an answer.
@@ -201,7 +203,7 @@ func (c *Console) subjects(m *mount, o *Options) []subject {
 		&compatibilityPage{o.Source},
 		&eventsPage{m.states.traffic},
 		&rulePages{frame: m.frame, source: o.Source},
-		&auditPages{o.Source},
+		&auditPages{m.frame, o.Source},
 		&projectPages{frame: m.frame, source: o.Source},
 		&settingsPage{o.Config, lines},
 	}
