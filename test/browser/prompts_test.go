@@ -43,7 +43,7 @@ func (r *rig) prompts(t *testing.T) {
 	looks(olga)
 	set(olga, "p-text", "Prices are in cents.\n\nNames \u200bare short.")
 	olga.click(button("Preview"))
-	olga.wait("the preview", `document.querySelector("#preview")?.closest("section").querySelector(".inv")`)
+	olga.wait("the preview", `document.querySelector("[aria-labelledby=preview] .inv")`)
 	olga.click(button("Write the prompt"))
 	olga.wait("the prompt", `document.querySelector("h1")?.textContent === "style" && document.querySelector("button[value=publish]")`)
 	looks(olga)

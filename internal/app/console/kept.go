@@ -1,10 +1,10 @@
 package console
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
@@ -66,5 +66,5 @@ func doing[T any](act func() (T, *admin.Problem)) func() any {
 
 // noted returns a message with the note of the API, if it has one.
 func noted(note, format string, args ...any) string {
-	return fmt.Sprintf(format, args...) + cmp.Or(note, "")
+	return strings.TrimSpace(fmt.Sprintf(format, args...) + note)
 }
