@@ -129,6 +129,9 @@ func (t *Tx) endAllOf(project string) (gone Gone, err error) {
 	if err := t.removePrompts(project); err != nil {
 		return gone, err
 	}
+	if err := t.removeExamples(project); err != nil {
+		return gone, err
+	}
 	if err := t.removePins(project); err != nil {
 		return gone, err
 	}

@@ -22,7 +22,8 @@ type Snapshot struct {
 	people   map[string]Person
 	sessions map[string]Session
 	projects map[string]Project
-	prompts  map[string][]Prompt // by project, sorted by name
+	prompts  map[string][]Prompt  // by project, sorted by name
+	examples map[string][]Example // the same
 
 	credentials   map[SignIn][]Credential
 	registrations map[string]Registration // by what they are sealed for
@@ -65,6 +66,7 @@ var kinds = [...]struct {
 	{sessionKind, readSessions},
 	{projectKind, readProjects},
 	{promptKind, readPrompts},
+	{exampleKind, readExamples},
 	{credentialKind, readCredentials},
 	{registrationKind, readRegistrations},
 	{flowKind, readFlows},
