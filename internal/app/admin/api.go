@@ -100,6 +100,7 @@ type API struct {
 	callAPI
 	logAPI
 	runAPI
+	exampleAPI
 	examAPI
 	draftAPI
 	keyAPI
@@ -150,6 +151,7 @@ func New(o Options) *API {
 	}
 	h := house{project: p, access: o.Access, desk: o.Desk, roster: o.Roster, safe: o.Safe}
 	a.keyAPI, a.peopleAPI, a.secretAPI, a.promptAPI = keyAPI{h, o.Calls}, peopleAPI{h, linkBase(&o), a.projectNames, a.inUse}, secretAPI{h}, promptAPI{h}
+	a.exampleAPI = exampleAPI{h, &a.runAPI}
 	a.grantAPI, a.pinAPI, a.questionAPI = grantAPI{h, o.Ledger}, pinAPI{h}, questionAPI{h}
 	a.signInAPI = signInAPI{house: h, desk: o.SignIns, projects: a.allProjects}
 	a.auditAPI = auditAPI{h, o.Trail, newAuditCheck()}

@@ -180,6 +180,8 @@ func (r *rig) prepare() func(path, name string) string {
 	}
 	ran := r.run("old", `{"tool":"greet","arguments":{"name":"x"}}`)
 	r.ended(ran.ID)
+	var kept Example
+	r.tell(http.MethodPost, "/examples", `{"run":"`+ran.ID+`"}`, http.StatusCreated, &kept)
 	r.examined("old", `{}`)
 	draft := r.draft("npx x")
 	r.tell(http.MethodPost, "/keys", `{"name":"ci"}`, http.StatusCreated, &NewAPIKey{})
@@ -199,6 +201,8 @@ func (r *rig) prepare() func(path, name string) string {
 			return all.Clients[0].ID
 		case strings.HasPrefix(path, "/runs/"):
 			return ran.ID
+		case strings.HasPrefix(path, "/examples/"):
+			return kept.ID
 		case strings.HasPrefix(path, "/drafts/"):
 			return draft.ID
 		}

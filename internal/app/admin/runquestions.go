@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -16,11 +15,21 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/team/store"
 )
 
-// Question is an elicitation request from a server: a form, or a page to visit.
+// The kinds of a Question.
+const (
+	QuestionForm     = "form"     // an elicitation with a form
+	QuestionLink     = "link"     // an elicitation with a page to visit
+	QuestionSampling = "sampling" // what the client's model shall reply to
+	QuestionRoots    = "roots"    // which folders the client has
+)
+
+// Question is a request from a server that a person answers in place of the client: a form, a page to visit, the reply
+// of a model, or a list of folders.
 type Question struct {
+	Kind    string          `json:"kind" enum:"form,link,sampling,roots" doc:"form and link: an elicitation; sampling: the server wants the client's model to reply; roots: it asks which folders the client has opened"`
 	ID      string          `json:"id" doc:"the question's id within the run"`
 	Message string          `json:"message" doc:"the question's text; at most 4 KiB"`
-	Schema  json.RawMessage `json:"schema,omitempty" doc:"the JSON Schema of the form; left out if the user should visit a page"`
+	Schema  json.RawMessage `json:"schema,omitempty" doc:"the JSON Schema of the answer's content; left out if the user should visit a page"`
 	URL     string          `json:"url,omitempty" doc:"the URL of the page that the user should visit; left out if the question has a form"`
 	Since   time.Time       `json:"since" doc:"when the question arrived"`
 }
@@ -95,21 +104,12 @@ func (x *run) hear(m *jsonrpc.Message, clean func(string) string) {
 	}
 }
 
-// ask handles a request from the server. It accepts only elicitation requests, because a run declares
-// no other client capability.
+// ask handles a request from the server. It accepts those that a person can answer.
 func (x *run) ask(m *jsonrpc.Message, clean func(string) string) {
-	s, _ := jsonrpc.Text(m.Raw, m.Param("message"))
-	url, _ := jsonrpc.Text(m.Raw, m.Param("url"))
-	q := &runQuestion{id: m.ID, Question: Question{Message: excerpt.Lines(cleanHead(s, clean), maxRunText), Since: time.Now().UTC()}}
-	form := m.Param("requestedSchema")
-	if mode, _ := jsonrpc.Text(m.Raw, m.Param("mode")); mode == "url" {
-		q.URL = excerpt.Cut(url, maxRunText)
-	} else if !form.IsZero() && form.End-form.Start <= maxRunSchema {
-		q.Schema = bytes.Clone(cleanJSON(clean, form.Of(m.Raw)))
-	}
+	q := &runQuestion{id: m.ID, Question: requestOf(m, clean)}
 	x.mu.Lock()
 	v := x.visitor
-	refused := m.Method != mcp.MethodElicit || q.URL == "" && q.Schema == nil || len(x.questions) >= mostQuestions || x.show.Ended != nil
+	refused := q.Kind == "" || len(x.questions) >= mostQuestions || x.show.Ended != nil
 	if !refused {
 		x.asked++
 		q.ID = "q" + strconv.Itoa(x.asked)
@@ -181,24 +181,25 @@ func (a *runAPI) AnswerRun(ctx context.Context, by RunBy, id string, in RunAnswe
 	if question == nil || v == nil {
 		return Run{}, &Problem{Type: "no-such-question", Title: "The question is no longer open", Status: http.StatusConflict, Detail: "The question was answered, the server has withdrawn it, or the run has ended."}
 	}
-	result := jsonrpc.AppendQuote([]byte(`{"action":`), in.Action)
-	if in.Action == "accept" && question.URL == "" {
+	if in.Action == "accept" && question.Kind != QuestionLink {
 		if jsonrpc.Valid(in.Content, jsonrpc.Limits{Bytes: maxRunBody}) != nil || jsonrpc.KindOf(in.Content, jsonrpc.Whole(in.Content)) != '{' {
 			return Run{}, badBody(`"content" must be a JSON object with the fields of the form.`)
 		}
 		if bad := unfit(question.Schema, in.Content, "/content", "content", "The content does not fit the schema of the form"); bad != nil {
 			return Run{}, bad
 		}
-		result = append(append(result, `,"content":`...), in.Content...)
 	}
-	result = append(result, '}')
 	if bad := a.answeredBy(ctx, by, x, in.Action); bad != nil {
 		return Run{}, bad
 	}
 	if x.settle(func(q *runQuestion) bool { return q == question }) == nil {
 		return Run{}, &Problem{Type: "no-such-question", Title: "The question is no longer open", Status: http.StatusConflict, Detail: "Another answer to the question came first."}
 	}
-	v.Answer(ctx, question.id, result)
+	if result := resultFor(&question.Question, in.Action, in.Content); result != nil {
+		v.Answer(ctx, question.id, result)
+	} else {
+		v.Refuse(ctx, question.id, refusal(&question.Question))
+	}
 	return x.snapshot(false), nil
 }
 

@@ -30,37 +30,47 @@ import (
 // RunRequest is the body of a request to start a run. Exactly one of Tool, Prompt and Resource must
 // be set.
 type RunRequest struct {
-	Tool      string          `json:"tool,omitempty" doc:"the name of a tool, as the server calls it"`
-	Prompt    string          `json:"prompt,omitempty" doc:"the name of a prompt, as the server calls it"`
+	Endpoint  string          `json:"endpoint,omitempty" enum:"project,search" doc:"for /api/v1/runs: the endpoint of all servers, or the one at which clients search their tools; the default is project"`
+	Tool      string          `json:"tool,omitempty" doc:"the name of a tool, as the server calls it, or at /api/v1/runs as clients do"`
+	Prompt    string          `json:"prompt,omitempty" doc:"the name of a prompt, as the server calls it, or at /api/v1/runs as clients do"`
 	Resource  string          `json:"resource,omitempty" doc:"the URI of a resource to read"`
 	Arguments json.RawMessage `json:"arguments,omitempty" doc:"an object that goes to the server byte for byte"`
 	Timeout   int             `json:"timeout,omitempty" doc:"seconds until the run is cancelled, 1 to 3600; the default is 300"`
-	Revision  string          `json:"revision,omitempty" doc:"the legacy revision of the run's client; the default is 2025-11-25"`
-	Unchecked bool            `json:"unchecked,omitempty" doc:"whether to send the arguments without checking them against the tool's schema"`
+	Revision  string          `json:"revision,omitempty" doc:"the revision of the run's client; the default is 2025-11-25"`
+	// Capabilities is a pointer, because a client may have none.
+	Capabilities *[]string `json:"capabilities,omitempty" doc:"what the run's client can do, for which you answer: elicitation.form, elicitation.url, sampling and roots; the default is both kinds of elicitation"`
+	Unchecked    bool      `json:"unchecked,omitempty" doc:"whether to send the arguments without checking them against the tool's schema"`
 }
 
 // Run is a call that the API makes as a client of a server, and the result of the call.
 type Run struct {
-	ID       string     `json:"id" doc:"the id of the run, for /api/v1/runs/ID"`
-	Server   string     `json:"server" doc:"the server's name"`
-	Method   string     `json:"method" doc:"tools/call, prompts/get or resources/read"`
-	Name     string     `json:"name" doc:"the name of the tool or prompt, or the resource's URI"`
-	State    string     `json:"state" enum:"running,waiting,succeeded,tool_error,failed,cancelled,timeout" doc:"waiting: the server has asked a question"`
-	Started  time.Time  `json:"started" doc:"when the run started"`
-	Ends     time.Time  `json:"ends" doc:"when the timeout ends the run"`
-	Ended    *time.Time `json:"ended,omitempty" doc:"when the run ended; left out until then"`
-	Seconds  float64    `json:"seconds" doc:"how many seconds the run took, or has been running so far"`
-	Revision string     `json:"revision" doc:"the legacy revision of the run's client"`
-	TraceID  string     `json:"traceId" doc:"the W3C trace id of the call, which /api/v1/calls?q= accepts"`
+	ID           string     `json:"id" doc:"the id of the run, for /api/v1/runs/ID"`
+	Endpoint     string     `json:"endpoint" enum:"server,project,search" doc:"where the run's client is: the endpoint of the server, that of all servers, or the one at which clients search their tools"`
+	Server       string     `json:"server" doc:"the server's name; empty if it isn't known which server has the item"`
+	Method       string     `json:"method" doc:"tools/call, prompts/get or resources/read"`
+	Name         string     `json:"name" doc:"the name of the tool or prompt, or the resource's URI, as the client calls it"`
+	Item         string     `json:"item" doc:"the name that the server gives the tool or prompt, or the resource's URI"`
+	State        string     `json:"state" enum:"running,waiting,succeeded,tool_error,failed,cancelled,timeout" doc:"waiting: the server has asked a question"`
+	Started      time.Time  `json:"started" doc:"when the run started"`
+	Ends         time.Time  `json:"ends" doc:"when the timeout ends the run"`
+	Ended        *time.Time `json:"ended,omitempty" doc:"when the run ended; left out until then"`
+	Seconds      float64    `json:"seconds" doc:"how many seconds the run took, or has been running so far"`
+	Revision     string     `json:"revision" doc:"the revision of the run's client"`
+	Capabilities []string   `json:"capabilities" doc:"what the run's client can do"`
+	TraceID      string     `json:"traceId" doc:"the W3C trace id of the call, which /api/v1/calls?q= accepts"`
 	// Arguments is the JSON that Dragoman sends to the server, but with masked secrets.
-	Arguments   json.RawMessage `json:"arguments,omitempty" doc:"the arguments of the call, with masked secrets; left out if they are larger than 64 KiB"`
-	Progress    *Progress       `json:"progress,omitempty" doc:"the last progress notification of the server"`
-	Questions   []Question      `json:"questions,omitempty" doc:"the server's questions that the user hasn't answered"`
-	Result      json.RawMessage `json:"result,omitempty" doc:"the result of the server"`
-	ResultBytes int             `json:"resultBytes,omitempty" doc:"the length of the whole result in bytes"`
-	Logs        []RunLog        `json:"logs,omitempty" doc:"the server's last log messages during the run, at most 100, the oldest first"`
-	Omitted     []Omitted       `json:"omitted,omitempty" doc:"parts that weren't kept, because the result is larger than 1 MiB"`
-	Error       *RunError       `json:"error,omitempty" doc:"why the run has no result"`
+	Arguments     json.RawMessage `json:"arguments,omitempty" doc:"the arguments of the call, with masked secrets; left out if they are larger than 64 KiB"`
+	ArgumentBytes int             `json:"argumentBytes,omitempty" doc:"the length of the arguments"`
+	Secret        bool            `json:"secret,omitempty" doc:"whether the arguments have a secret, which is masked"`
+	Progress      *Progress       `json:"progress,omitempty" doc:"the last progress notification of the server"`
+	Questions     []Question      `json:"questions,omitempty" doc:"the server's questions that the user hasn't answered"`
+	Result        json.RawMessage `json:"result,omitempty" doc:"the result of the server"`
+	ResultBytes   int             `json:"resultBytes,omitempty" doc:"the length of the whole result in bytes"`
+	Logs          []RunLog        `json:"logs,omitempty" doc:"the server's last log messages during the run, at most 100, the oldest first"`
+	Messages      []RunMessage    `json:"messages,omitempty" doc:"what the client has sent and got, its handshake first; at most 64 messages and 256 KiB"`
+	Missed        int             `json:"missed,omitempty" doc:"number of messages that weren't kept"`
+	Omitted       []Omitted       `json:"omitted,omitempty" doc:"parts that weren't kept, because the result is larger than 1 MiB"`
+	Error         *RunError       `json:"error,omitempty" doc:"why the run has no result"`
 }
 
 // Progress is the progress that the server reported last.
@@ -133,13 +143,6 @@ const (
 	mostRunStreams  = 64
 )
 
-// visitorInfo is the beginning of the client information (clientInfo) that a run sends to a server.
-const visitorInfo = `{"name":"dragoman console","version":`
-
-// visitorCapabilities are the client capabilities that a run declares. A user of the console can
-// answer elicitation requests.
-const visitorCapabilities = `{"elicitation":{"form":{},"url":{}}}`
-
 var (
 	errRunCancelled = errors.New("the run was cancelled")
 	errRunTimeout   = errors.New("the run has reached its timeout")
@@ -158,6 +161,7 @@ type run struct {
 	questions []*runQuestion // the open questions
 	asked     int
 	logBytes  int              // the number of bytes in show.Logs
+	wireBytes int              // the number of bytes in show.Messages
 	visitor   *runtime.Visitor // nil before the visitor is connected
 	// maskedResult is the result with masked secrets. The secrets are those of the configuration
 	// maskedWith.
@@ -178,6 +182,12 @@ var runRoutes = []route{
 		read: withBody(maxRunBody, func(a *API, r *http.Request, q RunRequest) (Run, *Problem) {
 			return a.StartRun(r.Context(), a.runBy(r), r.PathValue("name"), q)
 		}),
+	},
+	{
+		method: http.MethodPost, path: "/runs", least: identity.Operator, name: "startProjectRun",
+		summary: "Call a tool, get a prompt or read a resource, as a client of the project's endpoint does",
+		body:    RunRequest{}, answer: Run{}, status: http.StatusAccepted, problems: []int{400, 413, 415, 422, 429},
+		read: withBody(maxRunBody, func(a *API, r *http.Request, q RunRequest) (Run, *Problem) { return a.startProjectRun(r, q) }),
 	},
 	{
 		method: http.MethodGet, path: "/runs", least: identity.Viewer, name: "runs", summary: "The runs, the newest first, without their results",
@@ -245,7 +255,8 @@ type runAPI struct {
 	safe    *store.Safe // see Options.Safe
 }
 
-// StartRun starts a run on a server and returns it, as POST /api/v1/servers/{name}/runs does. It does
+// StartRun starts a run at the endpoint of a server and returns it, as POST /api/v1/servers/{name}/runs does. For the
+// server "", it's at an endpoint of the project, as with POST /api/v1/runs. It does
 // not wait until the run has ended. The server gets the arguments byte for byte. The run is a call of by:
 // the rules, the limits and the audit see them. ctx limits only the time to check the arguments, not the
 // run. The returned problem is nil after success.
@@ -273,16 +284,12 @@ func (a *runAPI) StartRun(ctx context.Context, by RunBy, server string, q RunReq
 			return Run{}, badBody(`"timeout" must be a number of seconds from 1 to 3600.`)
 		}
 	}
-	revision := mcp.LatestLegacy
-	if q.Revision != "" {
-		rev, ok := mcp.ParseRevision(q.Revision)
-		if !ok || !rev.Legacy() {
-			return Run{}, badBody(`"revision" must be a legacy revision, such as ` + mcp.LatestLegacy.String() + ".")
-		}
-		revision = rev
+	c, bad := a.clientOf(ctx, x, server, &q)
+	if bad != nil {
+		return Run{}, bad
 	}
-	if q.Tool != "" && !q.Unchecked {
-		if bad := a.checkArguments(ctx, server, q.Tool, q.Arguments); bad != nil {
+	if q.Tool != "" && !q.Unchecked && x.show.Server != "" {
+		if bad := a.checkArguments(ctx, x.show.Server, c.own, q.Arguments); bad != nil {
 			return Run{}, bad
 		}
 	}
@@ -291,25 +298,27 @@ func (a *runAPI) StartRun(ctx context.Context, by RunBy, server string, q RunReq
 	x.show.TraceID = hex.EncodeToString(trace[:16])
 	parent := "00-" + x.show.TraceID + "-" + hex.EncodeToString(trace[16:]) + "-01"
 	now := time.Now()
-	x.show.Server, x.show.State, x.show.Revision = server, runRunning, revision.String()
+	x.show.State = runRunning
 	x.show.Started, x.show.Ends = now.UTC(), now.Add(timeout).UTC()
 	life, cancel := context.WithCancelCause(context.Background())
 	x.cancel = cancel
 	life, stop := context.WithTimeoutCause(life, timeout, errRunTimeout)
-	clean := a.project.Clean(server)
-	if n := len(q.Arguments); n > 0 && n <= keptArguments {
+	clean := a.project.Clean(x.show.Server)
+	if x.show.ArgumentBytes = len(q.Arguments); len(q.Arguments) > 0 && len(q.Arguments) <= keptArguments {
 		x.show.Arguments = cleanJSON(clean, q.Arguments)
+		x.show.Secret = !bytes.Equal(x.show.Arguments, q.Arguments)
 	}
 	if bad := a.runs.add(x); bad != nil {
 		stop()
 		cancel(nil)
 		return Run{}, bad
 	}
-	params := paramsOf(&q, parent)
+	sent := c.through(q)
+	params := paramsOf(&sent, parent)
 	if !a.runs.work.Go(func() {
 		defer cancel(nil)
 		defer stop()
-		x.perform(life, a, revision, params, clean)
+		x.perform(life, a, &c, params, clean)
 		a.runs.trim()
 	}) {
 		stop()
@@ -343,13 +352,15 @@ func unknownSender() *Problem {
 	return &Problem{Type: "no-access", Title: "Nobody knows who sent this request", Status: http.StatusUnauthorized}
 }
 
-// newRun returns a run of somebody on a server.
+// newRun returns a run of somebody on a server, or at an endpoint of the project for "".
 func (a *runAPI) newRun(by RunBy, server string) (*run, *Problem) {
 	if by.Who == nil {
 		return nil, unknownSender()
 	}
-	if bad := a.project.noServer(server); bad != nil {
-		return nil, bad
+	if server != "" {
+		if bad := a.project.noServer(server); bad != nil {
+			return nil, bad
+		}
 	}
 	return &run{events: NewRing[runEvent](runEvents, runEventBytes), by: by}, nil
 }
@@ -435,12 +446,8 @@ func paramsOf(q *RunRequest, parent string) []byte {
 }
 
 // perform makes the call of a run, waits until the call has ended, and records its result.
-func (x *run) perform(ctx context.Context, a *runAPI, revision mcp.Revision, params []byte, clean func(string) string) {
-	v, err := a.project.Visit(ctx, x.show.Server, runtime.VisitOptions{
-		Who: x.by.Who, Remote: x.by.Remote,
-		Revision: revision, Info: append(jsonrpc.AppendQuote([]byte(visitorInfo), a.version), '}'), Capabilities: []byte(visitorCapabilities),
-		Heard: func(m *jsonrpc.Message) { x.hear(m, clean) },
-	})
+func (x *run) perform(ctx context.Context, a *runAPI, c *client, params []byte, clean func(string) string) {
+	v, err := c.visit(ctx, a, x, clean)
 	if err != nil {
 		x.fail(ctx, err, clean)
 		return
@@ -449,11 +456,6 @@ func (x *run) perform(ctx context.Context, a *runAPI, revision mcp.Revision, par
 	x.mu.Lock()
 	x.visitor = v
 	x.mu.Unlock()
-	if a.modern(x.show.Server) {
-		// A modern server sends log messages only if the request sets a log level. A legacy server
-		// has one log level for all clients, so a run must not change it.
-		_, _ = v.Call(ctx, mcp.MethodSetLevel, []byte(`{"level":"info"}`))
-	}
 	answer, err := v.Call(ctx, x.show.Method, params)
 	switch {
 	case err != nil:
@@ -532,11 +534,12 @@ func (x *run) snapshot(result bool) Run {
 	defer x.mu.Unlock()
 	out := x.show
 	out.Questions, out.Logs = slices.Clone(x.show.Questions), slices.Clone(x.show.Logs)
+	out.Messages = slices.Clone(x.show.Messages)
 	if out.Ended == nil {
 		out.Seconds = time.Since(out.Started).Seconds()
 	}
 	if !result {
-		out.Result, out.Arguments, out.Logs = nil, nil, nil
+		out.Result, out.Arguments, out.Logs, out.Messages, out.Missed = nil, nil, nil, nil, 0
 	}
 	return out
 }
@@ -649,7 +652,7 @@ func (a *runAPI) FindRuns(server, name string, limit int) (out []Run) {
 		if len(out) >= limit {
 			break
 		}
-		if server == "" && name == "" || x.show.Server == server && x.show.Name == name { // Server and Name never change, so no lock is needed
+		if server == "" && name == "" || x.show.Server == server && x.show.Item == name { // Server and Item never change, so no lock is needed
 			out = append(out, x.snapshot(false))
 		}
 	}

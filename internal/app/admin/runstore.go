@@ -99,12 +99,12 @@ func (s *runs) close() {
 	s.work.Wait()
 }
 
-// held returns the size in bytes of the run's result, arguments and log, and whether the run has
+// held returns the size in bytes of the run's result, arguments, log and messages, and whether the run has
 // ended.
 func (x *run) held() (int, bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return len(x.show.Result) + len(x.show.Arguments) + x.logBytes, x.show.Ended != nil
+	return len(x.show.Result) + len(x.show.Arguments) + x.logBytes + x.wireBytes, x.show.Ended != nil
 }
 
 // keepLog adds a log message of the server. It drops the oldest messages if there are too many, or

@@ -34,25 +34,26 @@ type testConsole struct {
 type source struct {
 	testTeam
 
-	report  *admin.Report
-	logs    []admin.LogRecord
-	calls   []admin.Call
-	reports int64 // the number of reports; accessed only through package atomic
-	stories []admin.Story
-	steps   []admin.HandshakeStep
-	tools   []admin.ToolDetail // sorted by name
-	costs   []admin.ToolCost
-	runs    []admin.Run // newest first
-	did     []string    // the operations on runs
-	refuse  *admin.Problem
-	exam    *admin.Examination
-	audit   record
-	items   map[string][]admin.Item // the items by the method of the list
-	read    map[string]bool         // the lists that a page has read
-	pins    testPins
-	asked   []asking // the questions that wait
-	town    testProjects
-	rules   testRules
+	examples []admin.ExampleDetails
+	report   *admin.Report
+	logs     []admin.LogRecord
+	calls    []admin.Call
+	reports  int64 // the number of reports; accessed only through package atomic
+	stories  []admin.Story
+	steps    []admin.HandshakeStep
+	tools    []admin.ToolDetail // sorted by name
+	costs    []admin.ToolCost
+	runs     []admin.Run // newest first
+	did      []string    // the operations on runs
+	refuse   *admin.Problem
+	exam     *admin.Examination
+	audit    record
+	items    map[string][]admin.Item // the items by the method of the list
+	read     map[string]bool         // the lists that a page has read
+	pins     testPins
+	asked    []asking // the questions that wait
+	town     testProjects
+	rules    testRules
 	keeps
 	signIns []admin.SignIn
 	link    admin.SignInLink // of a sign-in that begins
@@ -177,6 +178,37 @@ func (s *source) OwnQuestions(who *identity.Principal) (n int) {
 func (s *source) StartRun(_ context.Context, _ admin.RunBy, server string, q admin.RunRequest) (admin.Run, *admin.Problem) {
 	s.did = append(s.did, fmt.Sprintf("run %s %s %s %s %d %v", server, q.Tool+q.Prompt+q.Resource, q.Arguments, q.Revision, q.Timeout, q.Unchecked))
 	return admin.Run{ID: "1-1"}, s.refuse
+}
+
+func (s *source) KeptExamples() (out admin.Examples, _ *admin.Problem) {
+	for _, x := range s.examples {
+		out.Examples = append(out.Examples, x.Example)
+	}
+	return out, nil
+}
+
+func (s *source) KeptExample(_ context.Context, id string) (admin.ExampleDetails, *admin.Problem) {
+	for _, x := range s.examples {
+		if x.ID == id {
+			return x, nil
+		}
+	}
+	return admin.ExampleDetails{}, &admin.Problem{Status: 404, Title: "No such example", Detail: "There is no such example."}
+}
+
+func (s *source) KeepExample(_ *http.Request, q admin.ExampleRequest) (admin.Example, *admin.Problem) {
+	s.did = append(s.did, "keep "+q.Run+" "+q.Name)
+	return admin.Example{ID: "KEPT"}, s.refuse
+}
+
+func (s *source) RunExample(_ context.Context, _ admin.RunBy, id string) (admin.Run, *admin.Problem) {
+	s.did = append(s.did, "run example "+id)
+	return admin.Run{ID: "1-3"}, s.refuse
+}
+
+func (s *source) RemoveExample(_ *http.Request, id string) (admin.Example, *admin.Problem) {
+	s.did = append(s.did, "remove example "+id)
+	return admin.Example{Name: "Printers"}, s.refuse
 }
 
 func (s *source) CancelRun(id string) (admin.Run, *admin.Problem) {

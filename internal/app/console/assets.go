@@ -91,7 +91,7 @@ var functions = template.FuncMap{
 }
 
 var (
-	frameTemplate = parsedLater("frame.html", "parts.html", "form.html")
+	frameTemplate = parsedLater("frame.html", "parts.html", "form.html", "wires.html")
 	gateTemplate  = parsedLater("gate.html", "gatehead.html")
 )
 

@@ -97,6 +97,7 @@ type Source interface {
 	Ruler
 	PromptKeeper
 	SecretKeeper
+	Exampler
 }
 
 // Options are the options of New. Only Source and Access are required.
@@ -200,6 +201,7 @@ func (c *Console) subjects(m *mount, o *Options) []subject {
 		&secretPages{frame: m.frame, source: o.Source},
 		&connectPage{frame: m.frame, program: o.Program, path: o.Path, machine: o.Machine, config: o.Config, traffic: m.states.traffic, source: o.Source},
 		&connectionPages{frame: m.frame, source: o.Source, depart: o.Depart},
+		&playPages{frame: m.frame, source: o.Source, examples: o.Source},
 		&compatibilityPage{o.Source},
 		&eventsPage{m.states.traffic},
 		&rulePages{frame: m.frame, source: o.Source},

@@ -184,12 +184,17 @@ func promptForm(x *admin.Item, id string) *form.Form {
 // or if a required argument is missing. If ok is false, f contains the errors.
 func readPrompt(f *form.Form, x *admin.Item, sent url.Values) (arguments []byte, ok bool) {
 	arguments, ok = f.Read(sent)
+	return arguments, ok && missingOf(f, x, arguments)
+}
+
+// missingOf reports in the form which required arguments of a prompt are missing. It returns false if there are any.
+func missingOf(f *form.Form, x *admin.Item, arguments []byte) bool {
 	for _, a := range x.Arguments {
-		if a.Required && ok && jsonrpc.Find(arguments, jsonrpc.Whole(arguments), a.Name).IsZero() {
+		if a.Required && jsonrpc.Find(arguments, jsonrpc.Whole(arguments), a.Name).IsZero() {
 			f.Report("/"+strings.NewReplacer("~", "~0", "/", "~1").Replace(a.Name), "is required")
 		}
 	}
-	return arguments, ok && len(f.Errors) == 0
+	return len(f.Errors) == 0
 }
 
 // readResource handles the buttons and forms that read a resource.

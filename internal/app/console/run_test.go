@@ -74,10 +74,14 @@ func init() {
 			ends(4, "tool_error", `{"content":[{"type":"text","text":"No such queue."}],"isError":true}`), failed, prompt, resource, omitted,
 		}
 		s.source.calls = []admin.Call{{Number: 9, Outcome: "ok", Name: "search", Server: "tickets"}}
+		s.source.examples = []admin.ExampleDetails{{
+			Example: admin.Example{ID: "KEPT", Name: "Printers", Endpoint: "server", Server: "tickets", Method: "tools/call", Use: "search", Item: "search", Revision: "2026-07-28", Arguments: json.RawMessage(`{"query":"printer"}`), State: "succeeded", Made: now, By: "Ada"},
+			Result:  json.RawMessage(`{"content":[{"type":"text","text":"One ticket."}]}`),
+		}}
 		s.source.logs = []admin.LogRecord{{ID: "1", Time: now, Level: "info", Source: "stderr", Text: "query took 2 s"}}
 		return s
 	}
-	pagesOf["runs"] = []string{"/servers/tickets/tools/search", "/servers/tickets/tools/wipe", "/runs/1-1", "/runs/1-2", "/runs/1-3", "/runs/1-4", "/runs/1-5", "/runs/1-6", "/runs/1-7", "/runs/1-8", "/runs/none"}
+	pagesOf["runs"] = []string{"/servers/tickets/tools/search", "/servers/tickets/tools/wipe", "/runs/1-1", "/runs/1-2", "/runs/1-3", "/runs/1-4", "/runs/1-5", "/runs/1-6", "/runs/1-7", "/runs/1-8", "/runs/none", "/playground", "/playground?kind=prompt", "/playground?kind=resource&q=x", "/playground?server=tickets&tool=search&at=project", "/playground?tool=search_tools&at=search", "/playground?server=tickets&resource=file:///a", "/playground?run=1-3", "/playground?run=none", "/playground?example=KEPT", "/playground/KEPT", "/playground/KEPT?run=1-3", "/playground/none"}
 	scenes["runs-hostile"] = func() scene {
 		s := scenes["hostile"]()
 		quoted, _ := json.Marshal(hostile)
@@ -92,10 +96,15 @@ func init() {
 		x.Logs = []admin.RunLog{{Level: hostile, Logger: hostile, Text: hostile}}
 		x.Error = &admin.RunError{Message: hostile, Data: json.RawMessage(h), Failure: &failure.Failure{Action: hostile}}
 		x.Omitted = []admin.Omitted{{Member: hostile, Type: hostile}}
+		x.Messages = []admin.RunMessage{{Sent: true, Text: hostile, Bytes: 9, Cut: true}}
 		s.source.runs = []admin.Run{x}
+		s.source.examples = []admin.ExampleDetails{{
+			Example: admin.Example{ID: "KEPT", Name: hostile, Server: hostile, Method: "tools/call", Use: hostile, Item: hostile, Arguments: json.RawMessage(`{` + h + `:` + h + `}`), Secret: true, State: hostile, By: hostile},
+			Result:  json.RawMessage(result),
+		}}
 		return s
 	}
-	pagesOf["runs-hostile"] = []string{hostileTool + "?run=1-1", "/runs/1-1"}
+	pagesOf["runs-hostile"] = []string{hostileTool + "?run=1-1", "/runs/1-1", "/playground", "/playground?run=1-1", "/playground/KEPT?run=1-1"}
 }
 
 // post sends a form.
@@ -109,6 +118,12 @@ func (h *testConsole) post(target, sent string) (*http.Response, string) {
 		h.t.Fatal(err)
 	}
 	return resp, string(out)
+}
+
+// play sends the form of a tool with a number that no other form has.
+func (h *testConsole) play(tool, sent string) (*http.Response, string) {
+	h.t.Helper()
+	return h.post("/console/playground", url.Values{"server": {"tickets"}, "kind": {"tool"}, "name": {tool}, "number": {formNumber()}}.Encode()+"&"+sent)
 }
 
 // TestRunForm sends the form of a tool with the values that a browser sends. The form starts a run,
@@ -143,7 +158,7 @@ func TestRunForm(t *testing.T) {
 			{"none", "do=run", 404, "", "has the name"},
 		} {
 			h.source.did = nil
-			resp, body := h.post("/console/servers/tickets/tools/"+c.tool, c.sent)
+			resp, body := h.play(c.tool, c.sent)
 			if did := strings.Join(h.source.did, "\n"); resp.StatusCode != c.status || did != c.did || !strings.Contains(body, c.page) {
 				t.Errorf("%s: %d %s\n%s", c.sent, resp.StatusCode, did, body)
 			}
@@ -152,17 +167,17 @@ func TestRunForm(t *testing.T) {
 			}
 		}
 		h.source.refuse = &admin.Problem{Type: "arguments", Status: 422, Errors: []admin.ValueError{{Pointer: "/arguments/page/size", Detail: "must be at least 1"}, {Pointer: "/arguments/query", Detail: "is missing"}}}
-		_, body := h.post("/console/servers/tickets/tools/search", "do=run&v/page/size=0")
+		_, body := h.play("search", "do=run&v/page/size=0")
 		for _, want := range []string{`<bdi>Must be at least 1</bdi>.</p>`, `<bdi>page/size</bdi></a> <bdi>must be at least 1`, `<a href="#a1"><bdi>query</bdi></a> <bdi>is missing`, `name="unchecked"`, `value="0"`} {
 			if !strings.Contains(body, want) {
 				t.Errorf("no %s in\n%s", want, body)
 			}
 		}
 		h.source.refuse = &admin.Problem{Type: "too-many-runs", Status: 429, Detail: "16 runs are running."}
-		if resp, body := h.post("/console/servers/tickets/tools/search", "do=run"); resp.StatusCode != 429 || !strings.Contains(body, "<b>16 runs are running.</b>") {
+		if resp, body := h.play("search", "do=run"); resp.StatusCode != 429 || !strings.Contains(body, "<b>16 runs are running.</b>") {
 			t.Errorf("%d %s", resp.StatusCode, body)
 		}
-		if resp, _ := h.post("/console/servers/tickets/tools/search", "json="+strings.Repeat("x", maxForm)); resp.StatusCode != 413 {
+		if resp, _ := h.play("search", "json="+strings.Repeat("x", maxForm)); resp.StatusCode != 413 {
 			t.Errorf("a large form: %d", resp.StatusCode)
 		}
 	})
@@ -272,7 +287,7 @@ func TestLargeForms(t *testing.T) {
 				t.Errorf("%s: %d, %d bytes", name, resp.StatusCode, len(body))
 			}
 			h.source.did = nil
-			if resp, _ := h.post("/console/servers/tickets/tools/search", url.Values{"do": {"run"}, "json": {`{"a":{"b":1}}`}}.Encode()); resp.StatusCode != 303 || len(h.source.did) != 1 || !strings.Contains(h.source.did[0], `{"a":{"b":1}}`) {
+			if resp, _ := h.play("search", url.Values{"do": {"run"}, "json": {`{"a":{"b":1}}`}}.Encode()); resp.StatusCode != 303 || len(h.source.did) != 1 || !strings.Contains(h.source.did[0], `{"a":{"b":1}}`) {
 				t.Errorf("%s: %d %v", name, resp.StatusCode, h.source.did)
 			}
 		}

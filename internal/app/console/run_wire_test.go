@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -413,4 +414,104 @@ func (x *street) media(server string) {
 	if sent == "" || picture != sent || resp.Header.Get("Content-Type") != "image/png" {
 		x.t.Errorf("%d bytes of type %s, but the server sent %d", len(picture), resp.Header.Get("Content-Type"), len(sent))
 	}
+}
+
+// story returns a call with its messages, as the file that its page offers has it.
+func (x *street) story(number string) (s admin.Story) {
+	x.t.Helper()
+	_, body := x.send(http.MethodGet, "/console/calls/"+number+"/wires.json", nil)
+	if err := json.Unmarshal([]byte(body), &s); err != nil {
+		x.t.Fatalf("%v in %s", err, body)
+	}
+	return s
+}
+
+// of returns the messages on one wire that went in one direction, byte for byte.
+func of(s *admin.Story, wire, direction string) (all []string) {
+	for i := range s.Messages {
+		if m := &s.Messages[i]; m.Wire == wire && m.Direction == direction {
+			all = append(all, m.Text)
+		}
+	}
+	return all
+}
+
+// TestPlaygroundOfEachRevision runs a tool of a server of each era as a client of each of the five revisions, and answers
+// its question in the page. What the page shows of both wires is what the client has sent and got, and what the server
+// has got and sent, byte for byte.
+func TestPlaygroundOfEachRevision(t *testing.T) {
+	t.Parallel()
+	x := newStreet(t, map[string]mcp.Revision{"old": mcp.LatestLegacy, "new": mcp.Latest})
+	for _, server := range []string{"old", "new"} {
+		for _, revision := range mcp.Revisions() {
+			t.Run(server+" "+revision.String(), func(t *testing.T) {
+				x := &street{t: t, web: x.web, client: x.client, wires: x.wires}
+				path := x.run(server, "echo", "v/text", "to "+revision.String(), "revision", revision.String())
+				x.sameWires(server, path, revision)
+				path = x.run(server, "elicit", "revision", revision.String())
+				body := x.shows(path, "waiting for user input", "Who are you?")
+				target, values := formOf(t, body)
+				values.Set("do", "accept")
+				values.Set("v/name", "Ada of "+revision.String())
+				values.Set("v/age", "36")
+				x.send(http.MethodPost, target, values)
+				x.sameWires(server, path, revision)
+				if all := x.answers(server); !strings.Contains(all[len(all)-1], "Ada of "+revision.String()) {
+					t.Errorf("the server got the answers %q", all)
+				}
+			})
+		}
+	}
+}
+
+// sameWires waits for the end of a run, and compares what the pages show with what both peers have recorded.
+func (x *street) sameWires(server, path string, revision mcp.Revision) {
+	x.t.Helper()
+	body := x.shows(path, ">succeeded<", `class="more" href="/console/calls/`)
+	number := regexp.MustCompile(`class="more" href="/console/calls/(\d+)"`).FindStringSubmatch(body)[1]
+	s := x.story(number)
+	var run admin.Run
+	_, text := x.send(http.MethodGet, "/api/v1"+strings.TrimPrefix(path, "/console"), nil)
+	if err := json.Unmarshal([]byte(text), &run); err != nil {
+		x.t.Fatalf("%v in %s", err, text)
+	}
+	var sent, got []string
+	call := false
+	for _, m := range run.Messages {
+		// The messages of the call begin after the handshake, of which the call knows nothing.
+		if call = call || strings.Contains(m.Text, `"method":"`+mcp.MethodCallTool+`"`); !call {
+			continue
+		}
+		if m.Sent {
+			sent = append(sent, m.Text)
+		} else {
+			got = append(got, m.Text)
+		}
+	}
+	if opened := strings.Contains(run.Messages[0].Text, `"method":"initialize"`); opened != revision.Can(mcp.Handshake) || run.Revision != revision.String() {
+		x.t.Errorf("the client of %s begins with %s", revision, run.Messages[0].Text)
+	}
+	same := func(what string, shown, recorded []string) {
+		if len(shown) == 0 || strings.Join(shown, "\n") != strings.Join(recorded, "\n") {
+			x.t.Errorf("%s of %s: the page shows\n%s\nand the peer has recorded\n%s", what, path, strings.Join(shown, "\n"), strings.Join(recorded, "\n"))
+		}
+	}
+	same("what the client sent", of(&s, admin.WireClient, "received"), sent)
+	same("what the client got", of(&s, admin.WireClient, "sent"), got)
+	lines := x.wires[server].messages
+	for _, text := range of(&s, admin.WireServer, "sent") {
+		if !recorded(lines("request"), text) {
+			x.t.Errorf("the server %s has not got %s", server, text)
+		}
+	}
+	for _, text := range of(&s, admin.WireServer, "received") {
+		if !recorded(lines("response"), text) {
+			x.t.Errorf("the server %s has not sent %s", server, text)
+		}
+	}
+}
+
+// recorded reports whether a peer has recorded a message.
+func recorded(all []jsonrpc.Value, text string) bool {
+	return slices.ContainsFunc(all, func(v jsonrpc.Value) bool { return string(v.Raw()) == text })
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/app/form"
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
-	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
@@ -59,10 +58,15 @@ func (r runRow) Over() bool { return r.Ended != nil }
 // runView has the values of the page that shows one run.
 type runView struct {
 	runRow
-	What      string // "tool", "prompt" or "resource"
-	Subject   string // the path of the page with the tool, or with all prompts or resources of the server
-	Again     string // the path of the tool's form, with the arguments of this run; "" if the run is not a tool call
-	Bar       bool   // the server has sent a total with its progress, so the page shows a bar
+	What      string    // "tool", "prompt" or "resource"
+	Subject   string    // the path of the page with the tool, or with all prompts or resources of the server
+	Again     string    // the path of the form in the playground, with the values of this run
+	Place     string    // at which endpoint the client is
+	Abilities string    // what the client can do
+	Elsewhere string    // the path of a question that waits for a person elsewhere; "" for none
+	Wires     *callView // the messages on both wires; nil if they aren't recorded
+	Heard     []admin.RunMessage
+	Bar       bool // the server has sent a total with its progress, so the page shows a bar
 	Part      float64
 	Steps     string // the progress in words
 	Questions []*questionView
@@ -71,7 +75,8 @@ type runView struct {
 	Call      *callRow // the call that Dragoman recorded for the run; nil if Dragoman no longer has the call
 	Result    *resultView
 	Sent      message // the arguments
-	CLI, Curl string
+	Snippets  []snippet
+	Number    string // of the form that keeps the run; see forms
 }
 
 // runLine is a log message from the server, or a line of its stderr, during a run.
@@ -102,6 +107,8 @@ type runPages struct {
 		AnswerRun(ctx context.Context, by admin.RunBy, id string, answer admin.RunAnswer) (admin.Run, *admin.Problem)
 		Logs(server string, last int) []admin.LogRecord
 		CallsOf(admin.CallQuery) admin.Calls
+		StoryOf(number uint64) (s admin.Story, ok bool)
+		QuestionsFor(who *identity.Principal) admin.Questions
 	}
 }
 
@@ -133,19 +140,30 @@ func (p *runPages) view(r *http.Request, failed *questionView, status int) (*Vie
 	if err != nil {
 		return nil, err
 	}
+	x.Item = cmp.Or(x.Item, x.Name)
 	v := &runView{runRow: runRowOf(x), What: "tool"}
-	crumbs := []Crumb{{"Servers", pathOf("servers")}, {x.Server, pathOf("servers", x.Server)}}
-	switch x.Method {
-	case mcp.MethodGetPrompt:
-		v.What, v.Subject = "prompt", pathOf("servers", x.Server, "prompts")
-		crumbs = append(crumbs, Crumb{"Prompts", v.Subject})
-	case mcp.MethodReadResource:
-		v.What, v.Subject = "resource", pathOf("servers", x.Server, "resources")
-		crumbs = append(crumbs, Crumb{"Resources", v.Subject})
-	default:
-		v.Subject = pathOf("servers", x.Server, "tools", x.Name)
-		v.Again = v.Subject + "?run=" + url.QueryEscape(x.ID) + "#run"
-		crumbs = append(crumbs, Crumb{x.Name, v.Subject})
+	crumbs := []Crumb{{"Playground", pathOf("playground")}}
+	if x.Server != "" {
+		crumbs = []Crumb{{"Servers", pathOf("servers")}, {x.Server, pathOf("servers", x.Server)}}
+	}
+	v.Again = pathOf("playground") + "?run=" + url.QueryEscape(x.ID) + "#run"
+	v.client()
+	switch {
+	case x.Method == mcp.MethodGetPrompt:
+		v.What = "prompt"
+		if x.Server != "" {
+			v.Subject = pathOf("servers", x.Server, "prompts")
+			crumbs = append(crumbs, Crumb{"Prompts", v.Subject})
+		}
+	case x.Method == mcp.MethodReadResource:
+		v.What = "resource"
+		if x.Server != "" {
+			v.Subject = pathOf("servers", x.Server, "resources")
+			crumbs = append(crumbs, Crumb{"Resources", v.Subject})
+		}
+	case x.Server != "":
+		v.Subject = pathOf("servers", x.Server, "tools", x.Item)
+		crumbs = append(crumbs, Crumb{x.Item, v.Subject})
 	}
 	v.progress()
 	for _, q := range x.Questions {
@@ -158,6 +176,7 @@ func (p *runPages) view(r *http.Request, failed *questionView, status int) (*Vie
 	v.lines(p.source.Logs(x.Server, 200))
 	if all := p.source.CallsOf(admin.CallQuery{Text: x.TraceID, Limit: 1}).Calls; x.TraceID != "" && len(all) > 0 {
 		v.Call = &callRows(all)[0]
+		p.wires(r, v)
 	}
 	if len(x.Result) > 0 || len(x.Omitted) > 0 {
 		v.Result = resultOf(&x, r.URL.Query().Get("all") != "")
@@ -166,8 +185,44 @@ func (p *runPages) view(r *http.Request, failed *questionView, status int) (*Vie
 		v.Sent = messageOf(formatted(x.Arguments), r.URL.Query().Get("all") != "", "?all=1#sent")
 		v.Sent.Size = bytesText(len(x.Arguments))
 	}
-	v.commands(admin.Base(r) + ownPath(r, ""))
+	v.repeat(admin.Base(r) + ownPath(r, ""))
 	return &View{Title: "Run of " + excerpt.Line(x.Name, 80), Crumbs: crumbs, Data: v, Moving: !v.Over(), Status: status}, nil
+}
+
+// client sets what the page says of the run's client.
+func (v *runView) client() {
+	v.Place = map[string]string{admin.AtProject: "the endpoint of all servers", admin.AtSearch: "the endpoint for search"}[v.Endpoint]
+	v.Place = cmp.Or(v.Place, "the endpoint of this server")
+	var can []string
+	for _, x := range v.Capabilities {
+		can = append(can, map[string]string{admin.CanForm: "forms", admin.CanURL: "links", admin.CanSampling: "sampling", admin.CanRoots: "folders"}[x])
+	}
+	v.Abilities, v.Heard = strings.Join(can, ", "), v.Messages
+}
+
+// wires sets the messages of the run's call, and the question for which it waits elsewhere.
+func (p *runPages) wires(r *http.Request, v *runView) {
+	if s, ok := p.source.StoryOf(v.Call.Number); ok && len(s.Messages) > 0 {
+		v.Wires = &callView{callRow: *v.Call, Story: s}
+		v.Wires.legs()
+	}
+	if v.Over() {
+		return
+	}
+	for _, q := range p.source.QuestionsFor(stateOf(r).viewer.who).Questions {
+		if q.Call == v.Call.Number {
+			v.Elsewhere = pathOf("questions", q.ID)
+		}
+	}
+}
+
+// WireKey returns text that changes when there is another message.
+func (v *runView) WireKey() string {
+	key := fmt.Sprint(v.Over(), len(v.Heard), v.Elsewhere)
+	if v.Wires != nil {
+		key += " " + v.Wires.Key()
+	}
+	return key
 }
 
 // formatted returns a JSON text with line breaks and indentation.
@@ -273,29 +328,11 @@ func linkOf(text string) (host, odd string) {
 	return u.Hostname(), odd
 }
 
-// commands sets the shell commands with which a user can repeat the run; see [admin.Base].
-func (v *runView) commands(base string) {
-	endpoint := endpointOf(base, v.Server)
-	params := jsonrpc.AppendQuote([]byte(`{"name":`), v.Name)
-	switch v.What {
-	case "resource":
-		params = jsonrpc.AppendQuote([]byte(`{"uri":`), v.Name)
-		if !strings.HasPrefix(v.Name, "-") {
-			v.CLI = "dragoman read " + shellQuote(endpoint) + " " + shellQuote(v.Name)
-		}
-	case "tool":
-		if !strings.HasPrefix(v.Name, "-") {
-			v.CLI = "dragoman call " + shellQuote(endpoint) + " " + shellQuote(v.Name)
-			if len(v.Arguments) > 0 && string(v.Arguments) != "{}" {
-				v.CLI += " --json-args " + shellQuote(visibleJSON(string(v.Arguments)))
-			}
-		}
-	}
-	if len(v.Arguments) > 0 && v.What != "resource" {
-		params = append(append(params, `,"arguments":`...), v.Arguments...)
-	}
-	body := `{"jsonrpc":"2.0","id":1,"method":"` + v.Method + `","params":` + string(params) + "}}"
-	v.Curl = "curl " + shellQuote(endpoint) + " \\\n  -H 'Content-Type: application/json' \\\n  -H 'Accept: application/json, text/event-stream' \\\n  --data-raw " + shellQuote(visibleJSON(body))
+// repeat sets how the run is repeated elsewhere; see [admin.Base].
+func (v *runView) repeat(base string) {
+	x := admin.Example{Endpoint: v.Endpoint, Server: v.Server, Method: v.Method, Use: v.Run.Name, Revision: v.Revision, Arguments: v.Arguments}
+	server, q := x.Request()
+	v.Snippets, v.Number = snippetsOf(base, server, &q), formNumber()
 }
 
 // changeRun handles the forms on the page of a run: the button that cancels the run, and the

@@ -1,8 +1,9 @@
 package console
 
 import (
-	"net/http"
+	"cmp"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -15,20 +16,32 @@ import (
 // mostRecentRuns is the maximum number of runs that the page of a tool lists.
 const mostRecentRuns = 5
 
-// runForm is a form with which a user runs a tool.
+// runForm is a form with which a user runs a tool, gets a prompt or reads a resource, as a client of their choice does.
 type runForm struct {
 	*form.Form
-	ID        string // the prefix of the ids of the form's controls
-	Path      string // the path to which the browser posts the form
-	Name      string // the name of the tool
-	Timeout   string // the timeout of the run, in seconds
-	Revisions []choice
+	item         playItem
+	ID           string // the prefix of the ids of the form's controls
+	Timeout      string // the timeout of the run, in seconds
+	Endpoints    []choice
+	Revisions    []choice
+	Capabilities []choice
 	// Destructive is true if the server says that the tool is destructive. The user must then
 	// confirm the run. Confirmed is true if the user has confirmed the run.
 	Destructive, Confirmed bool
 	Unconfirmed            bool // the run was not started, because the user did not confirm it
 	Problem                string
-	Skip                   bool // the page offers a run without a check of the arguments
+	Skip                   bool   // the page offers a run without a check of the arguments
+	Number                 string // see forms
+}
+
+// Server, Kind and Name say what is run, as [playItem] does.
+func (f *runForm) Server() string { return f.item.Server }
+func (f *runForm) Kind() string   { return f.item.Kind }
+func (f *runForm) Name() string   { return f.item.Name }
+
+// Verb returns what the button of the form says.
+func (f *runForm) Verb() string {
+	return map[string]string{kindTool: "Run", kindPrompt: "Get", kindResource: "Read"}[f.item.Kind]
 }
 
 // argumentsForm returns the form for the arguments of a tool.
@@ -64,34 +77,61 @@ func reportRest(f *form.Form, schema, value []byte) (found bool) {
 	return len(all) > 0
 }
 
-// runFormOf returns an empty form for a run of the tool t.
-func runFormOf(t *admin.ToolDetail) *runForm {
-	f := &runForm{Form: argumentsForm(t), ID: "run", Path: pathOf("servers", t.Server, "tools", t.Name), Name: t.Name, Timeout: "300", Destructive: t.Effect == "destructive"}
-	f.choose("")
+// runFormOf returns an empty form for a run of an item.
+func runFormOf(x playItem) *runForm {
+	f := &runForm{Form: x.fresh(), item: x, ID: "run", Timeout: "300", Destructive: x.Destructive, Number: formNumber()}
+	f.choose(x.usual(), mcp.LatestLegacy.String(), []string{admin.CanForm, admin.CanURL})
 	return f
 }
 
-// choose sets the list of revisions that the run can use, and selects one of them. If revision is
-// "", choose selects the newest legacy revision.
-func (f *runForm) choose(revision string) {
-	f.Revisions = nil
-	for _, date := range mcp.Dates(mcp.Revisions(mcp.Handshake)) {
-		selected := date == revision || revision == "" && date == mcp.LatestLegacy.String()
-		f.Revisions = append(f.Revisions, choice{date, date, selected})
+// choose sets the lists of what the client of the run can be, and selects an endpoint, a revision and capabilities.
+func (f *runForm) choose(at, revision string, can []string) {
+	f.Endpoints, f.Revisions, f.Capabilities = nil, nil, nil
+	for _, x := range []choice{{Value: admin.AtServer, Title: "this server"}, {Value: admin.AtProject, Title: "all servers"}, {Value: admin.AtSearch, Title: "search"}} {
+		if x.Value == admin.AtServer && f.item.Server == "" || x.Value != admin.AtServer && f.item.Offered == "" {
+			continue
+		}
+		x.Selected = x.Value == at
+		f.Endpoints = append(f.Endpoints, x)
+	}
+	for _, date := range mcp.Dates(mcp.Revisions()) {
+		f.Revisions = append(f.Revisions, choice{date, date, date == revision})
+	}
+	for _, x := range []choice{{Value: admin.CanForm, Title: "forms"}, {Value: admin.CanURL, Title: "links"}, {Value: admin.CanSampling, Title: "sampling"}, {Value: admin.CanRoots, Title: "folders"}} {
+		x.Selected = slices.Contains(can, x.Value)
+		f.Capabilities = append(f.Capabilities, x)
 	}
 }
 
-// read reads the form as a browser sent it. If ok is true, q is the request for the run. If ok is
-// false, the page must show the form again.
-func (f *runForm) read(t *admin.ToolDetail, sent url.Values) (q admin.RunRequest, ok bool) {
+// read reads the form as a browser sent it. If ok is true, q is the request for the run at the endpoint of server, or at
+// one of the project for "". If ok is false, the page must show the form again.
+func (f *runForm) read(sent url.Values) (server string, q admin.RunRequest, ok bool) {
 	f.Timeout, f.Confirmed = strings.TrimSpace(sent.Get("timeout")), sent.Get("confirm") != ""
-	f.choose(sent.Get("revision"))
-	arguments, readable := f.Read(sent)
-	ok = readable
-	if f.switched(sent.Get("do"), arguments, ok, func() *form.Form { return argumentsForm(t) }) {
-		return q, false
+	at, can := cmp.Or(sent.Get("at"), f.item.usual()), append([]string{}, sent["can"]...)
+	f.choose(at, cmp.Or(sent.Get("revision"), mcp.LatestLegacy.String()), can)
+	var arguments []byte
+	if f.item.Kind == kindResource {
+		ok = true
+	} else if arguments, ok = f.Read(sent); ok && f.item.check != nil {
+		ok = f.item.check(f.Form, arguments)
 	}
-	q = admin.RunRequest{Tool: t.Name, Arguments: arguments, Revision: sent.Get("revision"), Unchecked: sent.Get("unchecked") != ""}
+	readable := ok
+	if f.switched(sent.Get("do"), arguments, ok, f.item.fresh) {
+		return "", q, false
+	}
+	q = admin.RunRequest{Arguments: arguments, Revision: sent.Get("revision"), Capabilities: &can, Unchecked: sent.Get("unchecked") != ""}
+	name := f.item.Name
+	if server = f.item.Server; at != admin.AtServer {
+		server, q.Endpoint, name = "", at, f.item.Offered
+	}
+	switch f.item.Kind {
+	case kindTool:
+		q.Tool = name
+	case kindPrompt:
+		q.Prompt = name
+	default:
+		q.Resource = name
+	}
 	if f.Timeout != "" {
 		n, err := strconv.Atoi(f.Timeout)
 		if err != nil || n < 1 {
@@ -99,16 +139,18 @@ func (f *runForm) read(t *admin.ToolDetail, sent url.Values) (q admin.RunRequest
 		}
 		q.Timeout = n
 	}
+	if f.item.Kind == kindResource && (name == "" || strings.ContainsAny(name, "{}")) {
+		f.Problem, ok = "Nothing was read. Replace each part in braces by a value.", false
+	}
 	if f.Destructive && !f.Confirmed {
 		if f.Unconfirmed = true; ok {
 			f.Problem, ok = "The tool was not run. Confirm below that it may destroy data.", false
 		}
 	}
 	if !ok && !q.Unchecked {
-		schema, _ := inputSchema(t)
-		f.Skip = reportRest(f.Form, schema, arguments) && readable
+		f.Skip = reportRest(f.Form, f.item.schema, arguments) && readable
 	}
-	return q, ok
+	return server, q, ok
 }
 
 // switched calls switchForm and replaces the form with the result. It reports whether do requests a
@@ -153,39 +195,10 @@ func reportTo(f *form.Form, bad *admin.Problem, prefix string) (rest string) {
 	return ""
 }
 
-// startRun handles the form that runs a tool.
-func (p *toolPages) startRun(w http.ResponseWriter, r *http.Request) {
-	if !p.frame.parsed(w, r) {
-		return
-	}
-	t, bad := p.source.FindTool(r.PathValue("name"), r.PathValue("tool"))
-	if bad != nil {
-		p.frame.fail(w, r, p.noTool(r.PathValue("name"), r.PathValue("tool")))
-		return
-	}
-	f, status := runFormOf(&t), http.StatusOK
-	q, ok := f.read(&t, r.PostForm)
-	if do := r.PostForm.Get("do"); ok && do != "json" && do != "form" {
-		run, bad := p.source.StartRun(r.Context(), admin.ByConsole(r, stateOf(r).viewer.who), t.Server, q)
-		if bad == nil {
-			http.Redirect(w, r, pathOf("runs", run.ID), http.StatusSeeOther)
-			return
-		}
-		f.Problem, status = reportTo(f.Form, bad, "/arguments"), bad.Status
-		f.Skip = bad.Type == "arguments"
-	}
-	if len(f.Errors) > 0 || f.Unconfirmed || f.Problem != "" {
-		status = max(status, http.StatusUnprocessableEntity)
-	}
-	p.frame.again(w, r, p.toolPage(), func(r *http.Request) (*View, error) { return p.toolWith(r, f, status) })
-}
-
-// fillFrom sets the arguments and the revision of the form to those of an earlier run of the same
-// tool. It does nothing if the run was of another tool.
-func (f *runForm) fillFrom(run *admin.Run, t *admin.ToolDetail) {
-	if run.Server == t.Server && run.Name == t.Name && len(run.Arguments) > 0 {
-		if f.choose(run.Revision); !f.Fill(run.Arguments) {
-			f.Why = "The object has members that the schema does not list, so it cannot be shown as fields."
-		}
+// fillFrom sets the values of the form to those of an earlier run.
+func (f *runForm) fillFrom(endpoint, revision string, can []string, arguments []byte) {
+	f.choose(endpoint, revision, can)
+	if len(arguments) > 0 && !f.Fill(arguments) {
+		f.Why = "The object has members that the schema does not list, so it cannot be shown as fields."
 	}
 }

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"context"
 	"net/http"
 	"net/url"
 	"slices"
@@ -80,8 +79,6 @@ type toolPages struct {
 		FindTools(admin.ToolQuery) admin.FoundTools
 		FindTool(server, name string) (admin.ToolDetail, *admin.Problem)
 		ToolCosts() []admin.ToolCost
-		StartRun(ctx context.Context, by admin.RunBy, server string, q admin.RunRequest) (admin.Run, *admin.Problem)
-		FindRun(id string) (admin.Run, *admin.Problem)
 		FindRuns(server, name string, limit int) []admin.Run
 		KnownRules(*identity.Principal) admin.Rules
 		UsesFor(ctx context.Context, who *identity.Principal, server, tool, text string, from, limit int) (admin.ToolUses, *admin.Problem)
@@ -102,7 +99,6 @@ func (p *toolPages) register(f *frame) {
 		},
 	})
 	f.add(p.toolPage())
-	f.handle("POST /servers/{name}/tools/{tool}", identity.Operator, p.startRun)
 	f.finders = append(f.finders, p.foundTools)
 }
 
@@ -265,12 +261,11 @@ type endpointView struct {
 }
 
 func (p *toolPages) toolPage() Page {
-	return Page{Path: "/servers/{name}/tools/{tool}", Least: identity.Viewer, Template: "tool.html", View: func(r *http.Request) (*View, error) { return p.toolWith(r, nil, 0) }}
+	return Page{Path: "/servers/{name}/tools/{tool}", Least: identity.Viewer, Template: "tool.html", View: func(r *http.Request) (*View, error) { return p.tool(r) }}
 }
 
-// toolWith returns the page of a tool. run is the form for a run as the user sent it, or nil for an
-// empty form. status is the HTTP status of the page.
-func (p *toolPages) toolWith(r *http.Request, run *runForm, status int) (*View, error) {
+// tool returns the page of a tool. Its form leads to the playground.
+func (p *toolPages) tool(r *http.Request) (*View, error) {
 	s, err := findServer(r)
 	if err != nil {
 		return nil, err
@@ -293,12 +288,7 @@ func (p *toolPages) toolWith(r *http.Request, run *runForm, status int) (*View, 
 		e.URL = admin.Base(r) + e.URL
 		v.Endpoints = append(v.Endpoints, e)
 	}
-	if v.Run = run; run == nil {
-		v.Run = runFormOf(&t)
-		if earlier, bad := p.source.FindRun(r.URL.Query().Get("run")); bad == nil {
-			v.Run.fillFrom(&earlier, &t)
-		}
-	}
+	v.Run = runFormOf(toolItem(&t))
 	for _, x := range p.source.FindRuns(s.Name, t.Name, mostRecentRuns) {
 		v.Runs = append(v.Runs, runRowOf(x))
 	}
@@ -306,8 +296,11 @@ func (p *toolPages) toolWith(r *http.Request, run *runForm, status int) (*View, 
 		v.Who = p.who(r, &t.Tool)
 	}
 	v.Key = v.Word + v.ServerState + s.Revision + strconv.Itoa(t.Tokens) + string(t.Definition)
-	return &View{Title: t.Name, Crumbs: []Crumb{{"Servers", pathOf("servers")}, {s.Name, pathOf("servers", s.Name)}}, Data: v, Status: status}, nil
+	return &View{Title: t.Name, Crumbs: []Crumb{{"Servers", pathOf("servers")}, {s.Name, pathOf("servers", s.Name)}}, Data: v}, nil
 }
+
+// PlayPath returns the path of the tool in the playground.
+func (v *toolView) PlayPath() string { return playPath(v.Server, kindTool, v.Name) }
 
 // ArgumentRows returns the first arguments of the tool, at most pageRows.
 func (v *toolView) ArgumentRows() []admin.ToolArgument {
