@@ -116,7 +116,7 @@ func TestCommandNames(t *testing.T) {
 			got = append(got, c.Name())
 		}
 	}
-	if want := "add audit backup bug call calls complete completion config connect console disable doctor enable fake healthcheck help import keys list login logout logs matrix people projects prompt prompts questions read record reload remove replay restart rules run search secrets serve server show signins status stop tools version"; strings.Join(got, " ") != want {
+	if want := "add audit backup bug call calls complete completion config connect console disable doctor enable examples fake healthcheck help import keys list login logout logs matrix people projects prompt prompts questions read record reload remove replay restart rules run search secrets serve server show signins status stop tools version"; strings.Join(got, " ") != want {
 		t.Errorf("commands %s, want %s", strings.Join(got, " "), want)
 	}
 }

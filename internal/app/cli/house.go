@@ -127,6 +127,18 @@ func (f *houseFlags) with(cmd *cobra.Command, w *world, do func(ctx context.Cont
 	return signalOr(ctx, err)
 }
 
+// serve calls do with a running serve, for what only that has.
+func (f *houseFlags) serve(cmd *cobra.Command, w *world, do func(context.Context, *running) error) error {
+	ctx := cmd.Context()
+	s, err := locator{w.env}.running(ctx, &f.runningFlags)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	s.project = f.project
+	return signalOr(ctx, do(ctx, s))
+}
+
 // serveAlone calls do with a serve that starts no servers, and that only this command can reach.
 func (f *houseFlags) serveAlone(ctx context.Context, w *world, do func(ctx context.Context, s *running) error) error {
 	c := config.Default()

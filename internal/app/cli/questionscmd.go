@@ -152,20 +152,8 @@ itself.`,
 	return cmd
 }
 
-// serve calls do with a running serve.
-func (c *questionsCommand) serve(cmd *cobra.Command, do func(context.Context, *running) error) error {
-	ctx := cmd.Context()
-	s, err := locator{c.env}.running(ctx, &c.runningFlags)
-	if err != nil {
-		return err
-	}
-	defer s.close()
-	s.project = c.project
-	return signalOr(ctx, do(ctx, s))
-}
-
 func (c *questionsCommand) list(cmd *cobra.Command, _ []string) error {
-	return c.serve(cmd, func(ctx context.Context, s *running) error {
+	return c.serve(cmd, c.world, func(ctx context.Context, s *running) error {
 		var all admin.Questions
 		if err := s.decode(ctx, "/api/v1/questions", nil, &all); err != nil {
 			return err
@@ -214,7 +202,7 @@ func callOf(x *admin.QuestionEntry) string {
 
 // with calls do with a running serve and the question whose ID begins with id.
 func (c *questionsCommand) with(cmd *cobra.Command, id string, do func(context.Context, *running, *admin.QuestionDetails) error) error {
-	return c.serve(cmd, func(ctx context.Context, s *running) error {
+	return c.serve(cmd, c.world, func(ctx context.Context, s *running) error {
 		var all admin.Questions
 		if err := s.decode(ctx, "/api/v1/questions", nil, &all); err != nil {
 			return err

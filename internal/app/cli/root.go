@@ -124,7 +124,7 @@ var commandGroups = []struct {
 	{"look", "Look after a running serve:", []func(*world) *cobra.Command{
 		newStatusCommand, newLogsCommand, newCallsCommand, newToolsCommand, newConsoleCommand, newRestartCommand, newStopCommand, newReloadCommand, newBackupCommand, newHealthcheckCommand,
 	}},
-	{"team", "Share a running serve with a team:", []func(*world) *cobra.Command{newProjectsCommand, newKeysCommand, newPeopleCommand, newSecretsCommand, newRulesCommand, newPromptsCommand, newQuestionsCommand, newAuditCommand}},
+	{"team", "Share a running serve with a team:", []func(*world) *cobra.Command{newProjectsCommand, newKeysCommand, newPeopleCommand, newSecretsCommand, newRulesCommand, newPromptsCommand, newExamplesCommand, newQuestionsCommand, newAuditCommand}},
 	{"test", "Test servers and clients:", []func(*world) *cobra.Command{
 		newDoctorCommand, newFakeCommand, newRecordCommand, newReplayCommand, newMatrixCommand,
 	}},
