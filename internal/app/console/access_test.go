@@ -610,7 +610,7 @@ func TestAssets(t *testing.T) {
 	for _, path := range []string{"/console/", "/console/me", "/console/audit"} {
 		_, pages[path] = h.ask("GET", path)
 	}
-	only := map[string]string{"second.css": "/console/me", "audit.css": "/console/audit", "review.css": "a review"} // the others are on all pages
+	only := map[string]string{"second.css": "/console/me", "audit.css": "/console/audit", "review.css": "a review", "notice.js": "/console/questions"} // the others are on all pages
 	_, hashed := assets()
 	for file := range hashed {
 		for path, body := range pages {

@@ -124,6 +124,7 @@ type Page struct {
 	Whole    bool
 	Sheet    string // a style sheet that only some pages need; "" for none
 	Template string // the name of the file in the folder templates that defines the page's block "main"
+	Module   string // a module that only this page needs; "" for none
 	// Nav is the title of the page's entry in the navigation, and Group is the entry's group. If
 	// Nav is "", the page has no entry. Key is the letter that opens the page if the user types it
 	// after G.

@@ -36,10 +36,36 @@ type overview struct {
 }
 
 // overviewPage is the first page.
-type overviewPage struct{ needs *needs }
+type overviewPage struct {
+	needs  *needs
+	source interface {
+		QuestionsFor(who *identity.Principal) admin.Questions
+	}
+}
 
 func (p *overviewPage) register(f *frame) {
 	f.add(Page{Path: "/", Least: identity.Viewer, Template: "overview.html", Nav: "Overview", Group: top, Key: "O", View: p.view})
+}
+
+// asking returns that questions wait, for those who may answer all of them. Everybody else has the number in the frame: a
+// feed of this page is shared by all who may see the same.
+func (p *overviewPage) asking(r *http.Request) []need {
+	if !may(r, identity.Operator) || statusOf(r).Questions == 0 {
+		return nil
+	}
+	all := p.source.QuestionsFor(stateOf(r).viewer.who).Questions
+	if len(all) == 0 {
+		return nil
+	}
+	x := need{
+		Class: "held", Word: "Waiting", Who: plural(len(all), "question"), Path: pathOf("questions"), What: "wait for a person", Since: all[0].Since,
+		Sentence: "The calls wait, too", Buttons: []button{{Title: "Answer", Path: pathOf("questions")}},
+	}
+	if len(all) == 1 {
+		x.What, x.Sentence = "waits for a person", "The call of "+all[0].Server+" waits, too"
+	}
+	x.polish()
+	return []need{x}
 }
 
 func (p *overviewPage) view(r *http.Request) (*View, error) {
@@ -56,7 +82,7 @@ func (p *overviewPage) view(r *http.Request) (*View, error) {
 	if len(clients) == 0 {
 		v.Waiting = "waiting for a client"
 	}
-	o.Needs = p.needs.all(status)
+	o.Needs = append(p.asking(r), p.needs.all(status)...)
 	for i := range o.Needs {
 		o.Needs[i].Buttons = pressable(r, o.Needs[i].Buttons)
 	}

@@ -42,7 +42,7 @@ func init() {
 		now := time.Now().UTC()
 		end, total := now.Add(2100*time.Millisecond), 8.0
 		run := func(n int, state string) admin.Run {
-			x := admin.Run{ID: fmt.Sprintf("1-%d", n), Server: "tickets", Method: "tools/call", Name: "search", State: state, Started: now, Ends: now.Add(300 * time.Second), Seconds: 2.1, Revision: "2025-11-25", TraceID: "0af7651916cd43dd8448eb211c80319c", Arguments: json.RawMessage(`{"query":"label printer"}`)}
+			x := admin.Run{ID: fmt.Sprintf("1-%d", n), Server: "tickets", Method: "tools/call", Name: "search", Item: "search", Endpoint: "server", State: state, Started: now, Ends: now.Add(300 * time.Second), Seconds: 2.1, Revision: "2025-11-25", TraceID: "0af7651916cd43dd8448eb211c80319c", Arguments: json.RawMessage(`{"query":"label printer"}`)}
 			if state != "running" && state != "waiting" {
 				x.Ended = &end
 			}
@@ -63,9 +63,9 @@ func init() {
 		failed := run(5, "failed")
 		failed.Error = &admin.RunError{Code: -32602, Message: "unknown queue", Data: json.RawMessage(`{"queue":"x"}`), Failure: &failure.Failure{Action: "list the queues"}}
 		prompt := ends(6, "succeeded", `{"messages":[{"role":"user","content":{"type":"text","text":"Summarise."}}]}`)
-		prompt.Method, prompt.Name = "prompts/get", "summary"
+		prompt.Method, prompt.Name, prompt.Item = "prompts/get", "summary", "summary"
 		resource := ends(7, "succeeded", `{"contents":[{"uri":"file:///a/b/note.txt","mimeType":"text/plain","text":"hello"},{"uri":"file:///x.bin","blob":"AAE="}]}`)
-		resource.Method, resource.Name = "resources/read", "file:///a/b/note.txt"
+		resource.Method, resource.Name, resource.Item = "resources/read", "file:///a/b/note.txt", "file:///a/b/note.txt"
 		omitted := run(8, "succeeded")
 		omitted.Omitted, omitted.ResultBytes = []admin.Omitted{{Member: "content[0]", Type: "image", Bytes: 3 << 20}}, 3<<20
 		s.source.runs = []admin.Run{
@@ -289,6 +289,32 @@ func TestLargeForms(t *testing.T) {
 			h.source.did = nil
 			if resp, _ := h.play("search", url.Values{"do": {"run"}, "json": {`{"a":{"b":1}}`}}.Encode()); resp.StatusCode != 303 || len(h.source.did) != 1 || !strings.Contains(h.source.did[0], `{"a":{"b":1}}`) {
 				t.Errorf("%s: %d %v", name, resp.StatusCode, h.source.did)
+			}
+		}
+	})
+}
+
+// TestExamplePage keeps a run, compares it with another one, runs it again and removes it. No snippet has a key.
+func TestExamplePage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := stage(t, "runs")
+		_, page := h.ask("GET", "/console/playground/KEPT?run=1-3")
+		for _, want := range []string{"One", "ticket", "<ins>", "Bearer $DRAGOMAN_KEY", "process.env.DRAGOMAN_KEY", `os.Getenv(&#34;DRAGOMAN_KEY&#34;)`, "dragoman call", "Mcp-Method: tools/call"} {
+			if !strings.Contains(page, want) {
+				t.Errorf("no %s in\n%s", want, page)
+			}
+		}
+		for _, c := range []struct{ path, sent, to, did string }{
+			{"runs/1-3/keep", "name=Printers&number=A", "/console/playground/KEPT", "keep 1-3 Printers"},
+			{"runs/1-3/keep", "name=Printers&number=A", "/console/playground/KEPT", ""}, // sent twice, it acts once
+			{"playground/KEPT", "do=run&number=B", "/console/playground/KEPT?run=1-3", "run example KEPT"},
+			{"playground/KEPT", "do=run&number=B", "/console/playground/KEPT?run=1-3", ""},
+			{"playground/KEPT", "do=remove&number=C", "/console/playground", "remove example KEPT"},
+		} {
+			h.source.did = nil
+			resp, _ := h.post("/console/"+c.path, c.sent)
+			if did := strings.Join(h.source.did, "\n"); resp.StatusCode != 303 || resp.Header.Get("Location") != c.to || did != c.did {
+				t.Errorf("%s %s: %d %v %q", c.path, c.sent, resp.StatusCode, resp.Header, did)
 			}
 		}
 	})

@@ -316,9 +316,10 @@ func (v *Visitor) answered(id jsonrpc.ID, result []byte) bool {
 		return false
 	}
 	v.mu.Lock()
-	defer v.mu.Unlock()
-	if answer := v.asks[id]; answer != nil {
-		delete(v.asks, id)
+	answer := v.asks[id]
+	delete(v.asks, id)
+	v.mu.Unlock()
+	if answer != nil {
 		answer <- result // there is room for the only answer
 	}
 	return true

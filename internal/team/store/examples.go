@@ -69,11 +69,6 @@ func (t *Tx) removeExamples(project string) error {
 	return t.did("removed all", exampleKind, project, about{project: project, was: facts{"examples": n}})
 }
 
-// LookedAs records that somebody has looked at what a key gets.
-func (t *Tx) LookedAs(project, key, name string) error {
-	return t.noted("looked as", keyKind, key, about{project: project, became: facts{"name": name}})
-}
-
 // ExampleResult returns the result of an example, or "" if there is none. It reads the database.
 func (s *Store) ExampleResult(ctx context.Context, project, id string) (result string, err error) {
 	err = s.read(ctx, func(t *sqldb.Tx) error {
