@@ -184,7 +184,9 @@ func (r *rig) prepare() func(path, name string) string {
 	r.tell(http.MethodPost, "/examples", `{"run":"`+ran.ID+`"}`, http.StatusCreated, &kept)
 	r.examined("old", `{}`)
 	draft := r.draft("npx x")
-	r.tell(http.MethodPost, "/keys", `{"name":"ci"}`, http.StatusCreated, &NewAPIKey{})
+	var key NewAPIKey
+	r.tell(http.MethodPost, "/keys", `{"name":"ci"}`, http.StatusCreated, &key)
+	r.tell(http.MethodPost, "/people", `{"name":"old"}`, http.StatusCreated, &NewInvitation{})
 	r.tell(http.MethodPut, "/secrets/gh", `{"value":"x"}`, http.StatusOK, &KeptSecret{})
 	r.tell(http.MethodPost, "/prompts", `{"name":"old","text":"{{x}}","arguments":[{"name":"x","values":["y"]}]}`, http.StatusCreated, &KeptPrompt{})
 	r.tell(http.MethodPut, "/projects/old", `{"title":"Old"}`, http.StatusCreated, &KeptProject{})
@@ -193,6 +195,8 @@ func (r *rig) prepare() func(path, name string) string {
 		switch {
 		case strings.HasPrefix(path, "/questions/"):
 			return question
+		case path == "/keys/{id}":
+			return key.ID
 		case name == "name":
 			return "old"
 		case name == "tool":

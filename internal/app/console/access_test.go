@@ -79,11 +79,6 @@ func (s *source) SignInsFor(*identity.Principal) admin.SignIns {
 	return admin.SignIns{SignIns: s.signIns}
 }
 
-func (s *source) MakeKeyFor(_ context.Context, who *identity.Principal, q admin.APIKeyRequest) (admin.NewAPIKey, *admin.Problem) {
-	s.did = append(s.did, fmt.Sprintf("%s makes %s, own %v", who.Subject, q.Name, q.Mine))
-	return admin.NewAPIKey{Text: "drgk_secret"}, s.refuse
-}
-
 func (s *source) WaitingSignIns(*identity.Principal) (all []admin.SignIn) {
 	for _, x := range s.signIns {
 		if x.Waits != nil {

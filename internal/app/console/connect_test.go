@@ -88,16 +88,16 @@ func TestKeyOfSnippets(t *testing.T) {
 		}
 		form := url.Values{"number": {numberField.FindStringSubmatch(body)[1]}, "name": {"laptop"}}
 		resp, body := h.submit("/console/connect?client=cursor", form)
-		if resp.StatusCode != 200 || codeOf(body, "own-key") != "drgk_secret" || strings.Count(body, "drgk_secret") != 1 {
+		if resp.StatusCode != 200 || codeOf(body, "own-key") != "drgk_the-text-of-made0" || strings.Count(body, "drgk_the-text") != 1 {
 			t.Errorf("%d %s", resp.StatusCode, body)
 		}
-		if resp, body := h.submit("/console/connect?client=cursor", form); resp.StatusCode != 409 || strings.Contains(body, "drgk_secret") {
+		if resp, body := h.submit("/console/connect?client=cursor", form); resp.StatusCode != 409 || strings.Contains(body, "drgk_the-text") {
 			t.Errorf("the form sent again: %d", resp.StatusCode)
 		}
-		if want := []string{"local makes laptop, own false"}; !slices.Equal(h.source.did, want) {
-			t.Errorf("%q", h.source.did)
+		if did := h.source.acted; len(did) != 1 || !strings.HasPrefix(did[0], "local makes laptop ") || !strings.HasSuffix(did[0], "false") {
+			t.Errorf("%q", did)
 		}
-		h.source.refuse = &admin.Problem{Status: 422, Title: "There can be no such key", Detail: "The name is too long."}
+		h.source.bad = &admin.Problem{Status: 422, Title: "There can be no such key", Detail: "The name is too long."}
 		form.Set("number", "ANOTHER")
 		if resp, body := h.submit("/console/connect", form); resp.StatusCode != 422 || !strings.Contains(body, "The name is too long") {
 			t.Errorf("a refused key: %d", resp.StatusCode)
