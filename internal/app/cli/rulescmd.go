@@ -111,11 +111,11 @@ before, and clients hear within a second. If it can't be used, or somebody else
 has changed the project meanwhile, nothing changes. With --file, the command
 takes the list from a file and opens no editor.
 
-Rules in the configuration file are edited there. With --url, the key needs the
-role operator.`,
+Rules in the configuration file are edited there, but --check also says what
+others would change for them. With --url, the key needs the role operator.`,
 		Example: `  dragoman rules edit --project shop
 
-  # Replace the rules, after a look at what is wrong with the new ones.
+  # Replace the rules, after a look at what they change, and for whom.
   dragoman rules edit --project shop --file rules.yaml --check
   dragoman rules edit --project shop --file rules.yaml`,
 		Args:              noArguments,
@@ -124,7 +124,7 @@ role operator.`,
 	}
 	flags := flagsInOrder(cmd)
 	flags.StringVar(&c.from, "file", "", "read the rules from `FILE`, or from stdin with -")
-	flags.BoolVar(&c.check, "check", false, "with --file, change nothing and say what is wrong")
+	flags.BoolVar(&c.check, "check", false, "with --file, change nothing and say what it would do")
 	c.addFlags(cmd)
 	return cmd
 }
@@ -312,6 +312,8 @@ func (c *rulesCommand) edit(cmd *cobra.Command, _ []string) error {
 			}
 			own := slices.ContainsFunc(now.Rules, func(r admin.RuleEntry) bool { return r.Project == now.Project })
 			switch {
+			case now.Home == "file" && c.check:
+				return nil, "", nil
 			case now.Home == "file":
 				where := "the configuration file"
 				if now.File != "" {
@@ -346,6 +348,14 @@ func (c *rulesCommand) put(ctx context.Context, s *running, tag string, text []b
 	}
 	if err := c.done(c.world, kept, kept.Note, "%s", done); err != nil || c.asJSON {
 		return err
+	}
+	if kept.Effect != nil {
+		for _, x := range kept.Effect.Changes {
+			c.status.Printf("it %s", x.Sentence())
+		}
+		if kept.Effect.Emptied {
+			c.warn("clients would see nothing of this project any more, unless a rule allows something to them by name or role")
+		}
 	}
 	for _, w := range kept.Warnings {
 		c.warn(w)

@@ -81,6 +81,7 @@ dragoman:
 		{"", "rules --project shop"},
 		{"- {match: git/log, do: deny}\n- {match: git/log, do: allow}\n", "rules edit --project shop --file - --check"},
 		{"- {match: git/log, who: {keys: [nightly]}, do: deny}\n", "rules edit --project shop --file - --check"},
+		{"- {match: git/log, do: deny}\n- {match: git/push, do: confirm}\n", "rules edit --file - --check"},
 		{"# none\n", "rules edit --project shop --file -"},
 		{"- {match: git/log, who: {keys: [nightly]}, do: deny}\n", "rules edit --project shop --file -"},
 		{"", "rules --project shop"},
