@@ -251,6 +251,9 @@ func TestRuleOrder(t *testing.T) {
 		if !strings.Contains(body, `value="`+ruleIDs(2)+`.down" aria-label="Move rule 1 down" autofocus`) {
 			t.Error("a rule that is at the top has lost the focus")
 		}
+		if _, low := h.ask("GET", "/console/rules?move="+ruleIDs(1)+".down"); !strings.Contains(low, `value="`+ruleIDs(1)+`.up" aria-label="Move rule 3 up" autofocus`) {
+			t.Error("a rule that is at the bottom has lost the focus")
+		}
 		q := fieldsOf(body, "/console/rules")
 		h.source.rules.before = func(x *testRules) { // somebody else adds a rule at the top
 			x.own, x.version = slices.Insert(x.own, 0, admin.RuleEntry{Match: []string{"git/new"}, Do: "allow"}), x.version+1
