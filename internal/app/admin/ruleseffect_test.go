@@ -268,7 +268,7 @@ func BenchmarkRulesOfManyKeys(b *testing.B) {
 	r.ready("old")
 	var wishes []access.Wish
 	for i := range 10_000 {
-		w := access.Wish{Name: fmt.Sprintf("key-%d", i), Project: "default"}
+		w := access.Wish{Name: fmt.Sprintf("key-%d", i), Project: "default", Role: identity.Caller}
 		if i%2 == 0 {
 			w.Tools = []string{"old/greet"}
 		}
