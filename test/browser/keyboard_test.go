@@ -4,6 +4,7 @@ package browser
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -173,8 +174,8 @@ func (r *rig) keyboard(t *testing.T) {
 	p.clean("without scripts")
 }
 
-// listTools sends tools/list as a client of 2026-07-28 does, without a session.
-func (h *serveRun) listTools(t *testing.T) {
+// listTools sends tools/list as a client of 2026-07-28 does, without a session, and returns the answer.
+func (h *serveRun) listTools(t *testing.T) string {
 	t.Helper()
 	const body = `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"test","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}`
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.origin+"/mcp", strings.NewReader(body))
@@ -194,4 +195,9 @@ func (h *serveRun) listTools(t *testing.T) {
 	if resp.StatusCode != http.StatusOK {
 		t.Fatalf("tools/list answers %d", resp.StatusCode)
 	}
+	answer, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(answer)
 }

@@ -68,6 +68,7 @@ func TestConsole(t *testing.T) {
 	t.Run("questions", r.questions)
 	t.Run("prompts", r.prompts)
 	t.Run("reviews", r.reviews)
+	t.Run("rules", r.rules)
 	t.Run("pages", r.pages)
 	t.Run("keyboard", r.keyboard)
 	t.Run("hostile", r.hostile)
