@@ -141,7 +141,7 @@ func (t *Traces) run() {
 		case <-t.closing:
 			closed = true
 		}
-		for closed && len(t.queue) > 0 && len(batch) < spanQueue {
+		for closed && len(t.queue) > 0 && len(batch) < spanQueue+spanBatch { // a full queue, and what was taken before
 			batch = append(batch, <-t.queue)
 		}
 		t.send(batch)
