@@ -147,10 +147,10 @@ func tryRoute(t *testing.T, r *rig, project string, x console.Route, credentials
 	}
 }
 
-// streamOf returns what the stream of a page's live values sends within two seconds, or the status if there is none.
+// streamOf returns what the stream of a page's live values sends within five seconds, or the status if there is none.
 func (p *invited) streamOf(r *rig, page string) (status int, text string) {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(r.t.Context(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(r.t.Context(), 5*time.Second)
 	defer cancel()
 	resp, err := r.request(ctx, "GET", "/console/events?page="+url.QueryEscape(page), nil, p.header...)
 	if err != nil {
