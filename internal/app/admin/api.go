@@ -150,7 +150,7 @@ func New(o Options) *API {
 		draftAPI:   draftAPI{project: p, config: o.Config, env: o.Env, secrets: o.Secrets, reload: o.Reload, log: o.Log},
 	}
 	h := house{project: p, access: o.Access, desk: o.Desk, roster: o.Roster, safe: o.Safe}
-	a.keyAPI, a.peopleAPI, a.secretAPI, a.promptAPI = keyAPI{h, o.Calls}, peopleAPI{h, linkBase(&o), a.projectNames, a.inUse}, secretAPI{h}, promptAPI{h}
+	a.keyAPI, a.peopleAPI, a.secretAPI, a.promptAPI = keyAPI{h, o.Calls}, peopleAPI{h, linkBase(&o), a.ProjectNames, a.inUse}, secretAPI{h}, promptAPI{h}
 	a.exampleAPI = exampleAPI{h, &a.runAPI}
 	a.grantAPI, a.pinAPI, a.questionAPI = grantAPI{h, o.Ledger}, pinAPI{h}, questionAPI{h}
 	a.signInAPI = signInAPI{house: h, desk: o.SignIns, projects: a.allProjects}

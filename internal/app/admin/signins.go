@@ -109,7 +109,7 @@ var signInRoutes = []route{
 			if bad != nil {
 				return nil, bad
 			}
-			return result(a.SignOutFor(r.Context(), who, a.project.name(), r.PathValue("server")))
+			return result(a.SignOutOf(r.Context(), who, a.project.name(), r.PathValue("server")))
 		},
 	},
 }
@@ -294,8 +294,8 @@ func (a *signInAPI) BeginSignIn(ctx context.Context, who *identity.Principal, in
 	return SignInLink{ID: f.ID(), Link: link, Issuer: f.Issuer(), Scopes: append([]string{}, f.Scopes()...), Until: f.Until().UTC()}, nil
 }
 
-// SignOutFor signs somebody out of a server.
-func (a *signInAPI) SignOutFor(ctx context.Context, who *identity.Principal, inProject, server string) (EndedSignIn, *Problem) {
+// SignOutOf signs somebody out of a server.
+func (a *signInAPI) SignOutOf(ctx context.Context, who *identity.Principal, inProject, server string) (EndedSignIn, *Problem) {
 	s, bad := a.findSignIn(who, inProject, server)
 	if bad != nil {
 		return EndedSignIn{}, bad

@@ -93,7 +93,7 @@ func (s *source) BeginSignIn(_ context.Context, who *identity.Principal, project
 	return s.link, s.refuse
 }
 
-func (s *source) SignOutFor(_ context.Context, who *identity.Principal, project, server string) (admin.EndedSignIn, *admin.Problem) {
+func (s *source) SignOutOf(_ context.Context, who *identity.Principal, project, server string) (admin.EndedSignIn, *admin.Problem) {
 	s.did = append(s.did, fmt.Sprintf("%s signs out of %s/%s", who.Subject, project, server))
 	return admin.EndedSignIn{Server: server, Revoked: server != "unreachable"}, s.refuse
 }

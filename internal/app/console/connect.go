@@ -92,7 +92,7 @@ type connectPage struct {
 	forms forms
 }
 
-// keyVariable is the environment variable in which snippets expect a key.
+// keyVariable is the environment variable in which snippets expect an API key. No snippet has the key itself.
 const keyVariable = "DRAGOMAN_KEY"
 
 // keyWords are what somebody types who makes a key; see sure.

@@ -18,14 +18,14 @@ import (
 // ConnectionsPath is the path of the page about the sign-ins of its viewer.
 const ConnectionsPath = prefix + "/connections"
 
-// SignInSource has the sign-ins of people at servers. Only BeginSignIn and SignOutFor may block.
+// SignInSource has the sign-ins of people at servers. Only BeginSignIn and SignOutOf may block.
 type SignInSource interface {
 	// SignInsFor returns where somebody can sign in, in all projects, and WaitingSignIns which sign-ins in this project
 	// have begun and wait for them.
 	SignInsFor(who *identity.Principal) admin.SignIns
 	WaitingSignIns(who *identity.Principal) []admin.SignIn
 	BeginSignIn(ctx context.Context, who *identity.Principal, project, server string) (admin.SignInLink, *admin.Problem)
-	SignOutFor(ctx context.Context, who *identity.Principal, project, server string) (admin.EndedSignIn, *admin.Problem)
+	SignOutOf(ctx context.Context, who *identity.Principal, project, server string) (admin.EndedSignIn, *admin.Problem)
 }
 
 // connectionsView has the values of the page about the sign-ins of its viewer.
@@ -223,7 +223,7 @@ func (p *connectionPages) change(w http.ResponseWriter, r *http.Request) {
 		}
 		v.Problem, status = bad.Error(), bad.Status
 	case "out":
-		out, bad := p.source.SignOutFor(ctx, who, project, server)
+		out, bad := p.source.SignOutOf(ctx, who, project, server)
 		if bad == nil {
 			if name := excerpt.Line(server, 80); out.Revoked {
 				say(w, "You are signed out of "+name+".")

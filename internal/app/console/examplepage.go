@@ -187,9 +187,6 @@ func (p *playPages) changeExample(w http.ResponseWriter, r *http.Request) {
 // snippet is a text with which somebody repeats a run elsewhere.
 type snippet struct{ ID, Title, Text string }
 
-// keyVariable is the environment variable in which snippets expect an API key. No snippet has the key itself.
-const keyVariable = "DRAGOMAN_KEY"
-
 // snippetsOf returns how a run is repeated elsewhere; see [admin.Base]. server is "" for an endpoint of the project.
 func snippetsOf(base, server string, q *admin.RunRequest) (all []snippet) {
 	endpoint := base + "/mcp"

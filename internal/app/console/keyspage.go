@@ -320,9 +320,9 @@ func (v *newKey) refused(bad *admin.Problem) {
 	v.Problem = bad.Error()
 }
 
-// tried is what became of a form about a key. It never has a key's text, so that nobody gets that from a form that is
+// keyTried is what became of a form about a key. It never has a key's text, so that nobody gets that from a form that is
 // sent again.
-type tried struct {
+type keyTried struct {
 	id  string
 	bad *admin.Problem
 }
@@ -342,7 +342,7 @@ func (p *keyPages) make(w http.ResponseWriter, r *http.Request) {
 		})
 	}
 	if number == "" {
-		p.frame.fail(w, r, unreadable(allKeys))
+		p.frame.fail(w, r, unreadable(allKeys.Path))
 		return
 	}
 	q := v.request()
@@ -363,21 +363,16 @@ func (p *keyPages) make(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// unreadable is the error for a form that doesn't come from one of our pages.
-func unreadable(next Crumb) error {
-	return &pageError{Status: http.StatusBadRequest, Title: "The form can't be read", Text: "Load the page again.", Next: next}
-}
-
 // once makes or rotates a key, and shows it in this response and no other. failed shows the page again with a problem.
 func (p *keyPages) once(w http.ResponseWriter, r *http.Request, number string, act func(context.Context, *identity.Principal) (admin.NewAPIKey, *admin.Problem), failed func(*admin.Problem)) {
 	var made admin.NewAPIKey
 	answer, again := p.forms.once(r, number, func() any {
-		who, x := stateOf(r).viewer.who, tried{}
+		who, x := stateOf(r).viewer.who, keyTried{}
 		made, x.bad = act(admin.Through(r, who), who)
 		x.id = made.ID
 		return x
 	})
-	switch x, known := answer.(tried); {
+	switch x, known := answer.(keyTried); {
 	case known && x.bad != nil:
 		failed(x.bad)
 		p.forms.forget(r, number) // nothing has happened, so the form may be sent again
@@ -467,7 +462,7 @@ func (p *keyPages) act(w http.ResponseWriter, r *http.Request) {
 	}
 	switch do := f.Get("do"); {
 	case number == "" || do != "rotate" && do != "revoke":
-		p.frame.fail(w, r, unreadable(allKeys))
+		p.frame.fail(w, r, unreadable(allKeys.Path))
 	case !sure(r, accessWords):
 		failed(&admin.Problem{Status: http.StatusForbidden, Detail: unsure(accessWords)})
 	case do == "revoke":

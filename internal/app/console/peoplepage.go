@@ -168,8 +168,8 @@ func (x personRow) fits(q url.Values) bool {
 	return matches(q.Get("q"), x.Name, x.ID)
 }
 
-// noted is what became of a form about people: a sentence, a problem, or a link that isn't kept.
-type noted struct {
+// personDone is what became of a form about people: a sentence, a problem, or a link that isn't kept.
+type personDone struct {
 	id, done string
 	bad      *admin.Problem
 }
@@ -198,7 +198,7 @@ func (p *peoplePages) invite(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case number == "":
-		p.frame.fail(w, r, unreadable(allPeople))
+		p.frame.fail(w, r, unreadable(allPeople.Path))
 		return
 	case v.Errors != nil:
 		show(http.StatusUnprocessableEntity)
@@ -227,12 +227,12 @@ var allPeople = Crumb{"Show all people", pathOf("people")}
 func (p *peoplePages) link(w http.ResponseWriter, r *http.Request, number string, act func(*http.Request, *identity.Principal) (admin.NewInvitation, *admin.Problem), done func(*admin.NewInvitation), failed func(*admin.Problem)) {
 	var made admin.NewInvitation
 	answer, again := p.forms.once(r, number, func() any {
-		who, x := stateOf(r).viewer.who, noted{}
+		who, x := stateOf(r).viewer.who, personDone{}
 		made, x.bad = act(r.WithContext(admin.Through(r, who)), who)
 		x.id = made.ID
 		return x
 	})
-	switch x, known := answer.(noted); {
+	switch x, known := answer.(personDone); {
 	case known && x.bad != nil:
 		failed(x.bad)
 		p.forms.forget(r, number)
@@ -356,7 +356,7 @@ func (p *peoplePages) act(w http.ResponseWriter, r *http.Request) {
 	do, confirmed := f.Get("do"), strings.EqualFold(strings.TrimSpace(f.Get("confirm")), removeWord)
 	switch change := p.change(do, id, f); {
 	case number == "" || change == nil && do != "link":
-		p.frame.fail(w, r, unreadable(allPeople))
+		p.frame.fail(w, r, unreadable(allPeople.Path))
 	case !sure(r, accessWords):
 		failed(&admin.Problem{Status: http.StatusForbidden, Detail: unsure(accessWords)})
 	case do == "remove" && !confirmed:
@@ -375,39 +375,39 @@ func (p *peoplePages) act(w http.ResponseWriter, r *http.Request) {
 }
 
 // change returns what a form of a person's page does, or nil if that's nothing we know.
-func (p *peoplePages) change(do, id string, f url.Values) func(context.Context, *identity.Principal) noted {
+func (p *peoplePages) change(do, id string, f url.Values) func(context.Context, *identity.Principal) personDone {
 	switch do {
 	case "roles":
-		return func(ctx context.Context, who *identity.Principal) noted {
+		return func(ctx context.Context, who *identity.Principal) personDone {
 			x, bad := p.source.SetRolesFor(ctx, who, id, f.Get("project"), admin.RolesRequest{Roles: f["role"], Was: strings.Fields(f.Get("was"))})
-			return noted{id, "The roles of " + excerpt.Line(x.Name, 100) + " count from now on, also in open pages.", bad}
+			return personDone{id, "The roles of " + excerpt.Line(x.Name, 100) + " count from now on, also in open pages.", bad}
 		}
 	case "end":
-		return func(ctx context.Context, who *identity.Principal) noted {
+		return func(ctx context.Context, who *identity.Principal) personDone {
 			_, bad := p.source.EndSessionFor(ctx, who, id, f.Get("session"))
-			return noted{id, "The session has ended. Its pages and streams end within 5 s.", bad}
+			return personDone{id, "The session has ended. Its pages and streams end within 5 s.", bad}
 		}
 	case "sign-out":
-		return func(ctx context.Context, who *identity.Principal) noted {
+		return func(ctx context.Context, who *identity.Principal) personDone {
 			x, bad := p.source.SignOutFor(ctx, who, id)
-			return noted{id, "Signed " + excerpt.Line(x.Name, 100) + " out of " + plural(x.Ended, "browser") + ". An unused link doesn't work any more.", bad}
+			return personDone{id, "Signed " + excerpt.Line(x.Name, 100) + " out of " + plural(x.Ended, "browser") + ". An unused link doesn't work any more.", bad}
 		}
 	case "remove":
-		return func(ctx context.Context, who *identity.Principal) noted {
+		return func(ctx context.Context, who *identity.Principal) personDone {
 			x, bad := p.source.RemovePersonFor(ctx, who, id)
-			return noted{"", excerpt.Line(x.Name, 100) + " is removed, and with them " + plural(x.Sessions, "session") + ", " + plural(x.Keys, "key") + " and " + plural(x.SignIns, "sign-in") + " at servers.", bad}
+			return personDone{"", excerpt.Line(x.Name, 100) + " is removed, and with them " + plural(x.Sessions, "session") + ", " + plural(x.Keys, "key") + " and " + plural(x.SignIns, "sign-in") + " at servers.", bad}
 		}
 	}
 	return nil
 }
 
 // finish makes a change once, and goes on to the page that shows it.
-func (p *peoplePages) finish(w http.ResponseWriter, r *http.Request, number string, change func(context.Context, *identity.Principal) noted, failed func(*admin.Problem)) {
+func (p *peoplePages) finish(w http.ResponseWriter, r *http.Request, number string, change func(context.Context, *identity.Principal) personDone, failed func(*admin.Problem)) {
 	answer, _ := p.forms.once(r, number, func() any {
 		who := stateOf(r).viewer.who
 		return change(admin.Through(r, who), who)
 	})
-	x, known := answer.(noted)
+	x, known := answer.(personDone)
 	switch {
 	case !known:
 		p.frame.fail(w, r, &pageError{Status: http.StatusConflict, Title: "This form was sent before", Text: "It acted once. Look at what there is now.", Next: allPeople})
