@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/app/runtime"
@@ -156,7 +157,7 @@ func New(o Options) *API {
 	a.signInAPI = signInAPI{house: h, desk: o.SignIns, projects: a.allProjects}
 	a.auditAPI = auditAPI{h, o.Trail, newAuditCheck()}
 	a.projectAPI = projectAPI{house: h, door: &a.door, homes: o.Homes, inUse: a.inUse, file: o.Config}
-	a.ruleAPI = ruleAPI{house: h, projects: &a.projectAPI, open: o.Local && !o.Closed}
+	a.ruleAPI = ruleAPI{house: h, projects: &a.projectAPI, open: o.Local && !o.Closed, signed: new(atomic.Pointer[access.Keys])}
 	a.door.names = a.ProjectNames
 	a.serverAPI = serverAPI{project: p, access: o.Access, config: o.Config, report: a.Report, logs: a.Logs}
 	a.drafts.trying, a.drafts.keeping = make(chan struct{}, mostTrials), make(chan struct{}, 1)

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"sync/atomic"
 
 	"github.com/dragoman-mcp/dragoman/internal/app/runtime"
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
@@ -14,6 +15,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/relay/policy"
 	"github.com/dragoman-mcp/dragoman/internal/setup/clientfile"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
+	"github.com/dragoman-mcp/dragoman/internal/team/access"
 	"github.com/dragoman-mcp/dragoman/internal/team/store"
 )
 
@@ -149,7 +151,8 @@ var ruleRoutes = []route{
 type ruleAPI struct {
 	house
 	projects *projectAPI
-	open     bool // programs on this machine need no key
+	open     bool                         // programs on this machine need no key
+	signed   *atomic.Pointer[access.Keys] // see signedKeys
 }
 
 // RulesFor returns the project's rules for who, without what only admins may know. It looks into the database first.

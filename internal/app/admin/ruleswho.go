@@ -18,6 +18,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/relay/catalog"
 	"github.com/dragoman-mcp/dragoman/internal/relay/policy"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
+	"github.com/dragoman-mcp/dragoman/internal/team/access"
 	"github.com/dragoman-mcp/dragoman/internal/team/store"
 )
 
@@ -66,7 +67,7 @@ var bareRoles = []identity.Role{identity.Caller, identity.Viewer, identity.Opera
 // askers returns all about whom the rules can be asked: the keys and the people of the project, those who have only a
 // role, and whoever needs no key. What somebody may do is computed only when it's asked for: there may be thousands.
 func (a *ruleAPI) askers(ctx context.Context) (all []asking, bad *Problem) {
-	keys, err := a.desk.Keys(ctx)
+	keys, err := a.signedKeys(ctx)
 	if err != nil {
 		return nil, a.problem(err)
 	}
@@ -190,6 +191,18 @@ func (a *ruleAPI) UsesFor(ctx context.Context, who *identity.Principal, server, 
 	out.Total, from = len(fit), max(0, min(from, len(fit)))
 	out.Named = a.uses(fit[from:min(from+limit, len(fit))], catalog.KindTool, item)
 	return out, nil
+}
+
+// signedKeys returns the keys whose signatures are right. It checks these only if what is stored has changed.
+func (a *ruleAPI) signedKeys(ctx context.Context) (*access.Keys, error) {
+	if keys := a.signed.Load(); keys != nil && a.desk.Has(keys) {
+		return keys, nil
+	}
+	keys, err := a.desk.Keys(ctx)
+	if err == nil {
+		a.signed.Store(keys)
+	}
+	return keys, err
 }
 
 // keysHere returns the project's keys, sorted by name.
@@ -357,7 +370,7 @@ func (a *ruleAPI) readLists(ctx context.Context) {
 
 // find finds the key or the person with a name or an id. kind says which of both is meant; "" is any.
 func (a *ruleAPI) find(ctx context.Context, kind, name string, out *RuleView) (who runtime.Asker, bad *Problem) {
-	keys, err := a.desk.Keys(ctx)
+	keys, err := a.signedKeys(ctx)
 	if err != nil {
 		return who, a.problem(err)
 	}
