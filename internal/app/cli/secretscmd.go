@@ -33,8 +33,8 @@ func newSecretsCommand(w *world) *cobra.Command {
 		Use:         "secrets [flags]",
 		Annotations: map[string]string{alsoRuns: "true"},
 		Short:       "List, set and remove the secrets of \"dragoman serve\"",
-		Long: `List the names of the secrets that "dragoman serve" keeps with what uses them,
-or set and remove them. They are values that servers need, such as tokens: the database has
+		Long: `List the secrets that "dragoman serve" keeps and what uses them, or set and
+remove them. They are values that servers need, such as tokens: the database has
 them sealed, and the configuration refers to them as ${secret:NAME}. No command
 and no page shows a value again.
 
