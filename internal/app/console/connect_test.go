@@ -4,7 +4,6 @@ import (
 	"html"
 	"net/url"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -94,10 +93,10 @@ func TestKeyOfSnippets(t *testing.T) {
 		if resp, body := h.submit("/console/connect?client=cursor", form); resp.StatusCode != 409 || strings.Contains(body, "drgk_the-text") {
 			t.Errorf("the form sent again: %d", resp.StatusCode)
 		}
-		if did := h.source.acted; len(did) != 1 || !strings.HasPrefix(did[0], "local makes laptop ") || !strings.HasSuffix(did[0], "false") {
+		if did := h.source.testTeam.acted; len(did) != 1 || !strings.HasPrefix(did[0], "local makes laptop ") || !strings.HasSuffix(did[0], "false") {
 			t.Errorf("%q", did)
 		}
-		h.source.bad = &admin.Problem{Status: 422, Title: "There can be no such key", Detail: "The name is too long."}
+		h.source.testTeam.bad = &admin.Problem{Status: 422, Title: "There can be no such key", Detail: "The name is too long."}
 		form.Set("number", "ANOTHER")
 		if resp, body := h.submit("/console/connect", form); resp.StatusCode != 422 || !strings.Contains(body, "The name is too long") {
 			t.Errorf("a refused key: %d", resp.StatusCode)

@@ -103,7 +103,7 @@ func TestBadKeys(t *testing.T) {
 				form[name] = value
 			}
 			form.Set(c.field, c.value)
-			h.source.bad = c.bad
+			h.source.testTeam.bad = c.bad
 			resp, body := h.submit("/console/keys/new", form)
 			field := regexp.MustCompile(`id="`+c.id+`"[^>]*aria-invalid="true"`).MatchString(body) && strings.Contains(body, `href="#`+c.id+`"`)
 			if resp.StatusCode != c.status || !strings.Contains(body, `role="alert"`) || c.id != "" && !field || c.field != "name" && !strings.Contains(body, `value="typed-name"`) {
@@ -112,7 +112,7 @@ func TestBadKeys(t *testing.T) {
 			if len(h.source.acted) > 0 {
 				t.Fatalf("%s %q: %v", c.field, c.value, h.source.acted)
 			}
-			h.source.bad = nil
+			h.source.testTeam.bad = nil
 			if form.Set(c.field, good.Get(c.field)); c.bad != nil {
 				if resp, body := h.submit("/console/keys/new", form); resp.StatusCode != 200 || !strings.Contains(body, "drgk_") {
 					t.Errorf("after %s %q: %d", c.field, c.value, resp.StatusCode)
@@ -150,7 +150,7 @@ func TestKeyPage(t *testing.T) {
 				t.Errorf("%s: %d", field, resp.StatusCode)
 			}
 		}
-		h.source.bad = &admin.Problem{Type: "key-changed", Status: 409, Detail: "It has another secret."}
+		h.source.testTeam.bad = &admin.Problem{Type: "key-changed", Status: 409, Detail: "It has another secret."}
 		form.Set("number", h.numberOn(page))
 		if resp, body := h.submit(page, form); resp.StatusCode != 409 || !strings.Contains(body, "It has another secret.") {
 			t.Errorf("rotated by two: %d", resp.StatusCode)

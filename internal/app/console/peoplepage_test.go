@@ -45,7 +45,7 @@ func TestInvite(t *testing.T) {
 			{"Ada", "viewer", "i-name", &admin.Problem{Type: "person-exists", Status: 409, Detail: "Somebody has this name already."}, 409},
 			{"Typed", "viewer", "", &admin.Problem{Type: "no-public-url", Status: 409, Detail: "Set dragoman.publicURL."}, 409},
 		} {
-			h.source.bad = c.bad
+			h.source.testTeam.bad = c.bad
 			form := url.Values{"name": {c.name}, "number": {h.numberOn("/console/people")}}
 			if c.role != "" {
 				form.Set("role", c.role)
@@ -54,7 +54,7 @@ func TestInvite(t *testing.T) {
 			if resp.StatusCode != c.status || c.field != "" && !strings.Contains(body, `href="#`+c.field+`"`) || c.bad != nil && !strings.Contains(body, strings.TrimSuffix(c.bad.Detail, ".")) || c.name == "Typed" && !strings.Contains(body, `value="Typed"`) {
 				t.Errorf("%q %q: %d %s", c.name, c.role, resp.StatusCode, textOf(mainOf(body)))
 			}
-			h.source.bad = nil
+			h.source.testTeam.bad = nil
 		}
 	})
 }
@@ -111,7 +111,7 @@ func TestPersonPage(t *testing.T) {
 		if got := strings.Join(h.source.acted, ", "); got != "local links ben" {
 			t.Errorf("what was done: %s", got)
 		}
-		h.source.bad = &admin.Problem{Type: "person-changed", Status: 409, Detail: "Ben has the roles viewer by now."}
+		h.source.testTeam.bad = &admin.Problem{Type: "person-changed", Status: 409, Detail: "Ben has the roles viewer by now."}
 		if resp, body := h.submit(ben, url.Values{"do": {"roles"}, "was": {"none"}, "role": {"admin"}, "number": {h.numberOn(ben)}}); resp.StatusCode != 409 || !strings.Contains(body, "Ben has the roles viewer by now.") {
 			t.Errorf("changed by two: %d", resp.StatusCode)
 		}
