@@ -159,7 +159,7 @@ func (p *connectPage) view(r *http.Request, v *connectView) (*View, error) {
 	}
 	base := admin.Base(r)
 	p.chooseWay(r, v, base)
-	root := base + rootOf(statusOf(r))
+	root := base + ownPath(r, "")
 	for _, x := range clientfile.Clients() {
 		s, err := p.setupOf(x, root, v)
 		if err != nil {
@@ -178,7 +178,7 @@ func (p *connectPage) view(r *http.Request, v *connectView) (*View, error) {
 		again.Set("with", v.Way)
 	}
 	v.Again = "?" + again.Encode()
-	v.Arrival = p.arrivalSince(t, since, rootOf(statusOf(r)))
+	v.Arrival = p.arrivalSince(t, since, ownPath(r, ""))
 	view := &View{Title: "Connect", Data: v, Stream: pathOf("connect") + v.Again}
 	if v.Arrival.Path == "" {
 		view.Waiting = "waiting for a client"
@@ -207,16 +207,6 @@ func (p *connectPage) chooseWay(r *http.Request, v *connectView, base string) {
 	v.Makes = v.Way == "key" && (!v.Own || who.caller)
 	v.Number, v.Sure = formNumber(), sureWords(r, keyWords)
 	v.Name = cmp.Or(v.Name, v.Client)
-}
-
-// rootOf returns the path of the project's endpoints without the last part: "" or /p/NAME.
-func rootOf(status *admin.Report) string {
-	for _, e := range status.Endpoints {
-		if e.Server == "" {
-			return strings.TrimSuffix(e.Path, "/mcp")
-		}
-	}
-	return ""
 }
 
 // addresses returns the addresses of the endpoints, for other clients.
@@ -395,7 +385,7 @@ func connectedState(id string, t *sums) (class, text string) {
 
 // arrivalSince returns the client with the newest session that began after the page was opened, with what it sees. The client
 // can be new, or a known client that has opened another session. It also returns whether a request was refused since. root is
-// the path that all endpoints of the project begin with; see rootOf.
+// the path that all endpoints of the project begin with; see ownPath.
 func (p *connectPage) arrivalSince(t *sums, since time.Time, root string) arrival {
 	out, newest, path := arrival{Class: "busy", Text: "Waiting for a new client."}, since, ""
 	for i := range t.Clients {

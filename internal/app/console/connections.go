@@ -154,7 +154,7 @@ func (p *connectionPages) register(f *frame) {
 
 func (p *connectionPages) page() Page {
 	return Page{
-		Path: "/connections", Personal: true, Template: "connections.html", Sheet: "second.css", Nav: "Connections", Group: accesses, Key: "H",
+		Path: "/connections", Personal: true, Whole: true, Template: "connections.html", Sheet: "second.css", Nav: "Connections", Group: accesses, Key: "H",
 		View: func(r *http.Request) (*View, error) { return p.view(r, &connectionsView{}) },
 	}
 }

@@ -15,11 +15,13 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 )
 
+// townLock guards the fields of testProjects but for roles.
+var townLock sync.Mutex
+
 // testProjects are the projects of a source: one text each, with a version.
 type testProjects struct {
 	roles func(who *identity.Principal, project string) identity.Role // nil if everybody is an admin
 
-	mu   sync.Mutex
 	text map[string]string
 	now  map[string]int
 	did  []string
@@ -38,8 +40,8 @@ func (t *testProjects) entry(name string) admin.ProjectEntry {
 }
 
 func (t *testProjects) ProjectsFor(who *identity.Principal) (all []admin.ProjectEntry, bad *admin.Problem) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	townLock.Lock()
+	defer townLock.Unlock()
 	names := []string{"default"}
 	for name := range t.text {
 		names = append(names, name)
@@ -56,8 +58,8 @@ func (t *testProjects) ProjectsFor(who *identity.Principal) (all []admin.Project
 var noSuchProject = &admin.Problem{Status: http.StatusNotFound, Title: "No such project"}
 
 func (t *testProjects) ProjectFor(who *identity.Principal, name string) (out admin.ProjectDetails, bad *admin.Problem) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	townLock.Lock()
+	defer townLock.Unlock()
 	if _, known := t.text[name]; !known && name != "default" || !t.may(who, name, identity.Viewer) {
 		return out, noSuchProject
 	}
@@ -79,8 +81,8 @@ func (t *testProjects) try(_, text string) (out admin.ProjectPreview, bad *admin
 }
 
 func (t *testProjects) put(r *http.Request, name, text, match string) (out admin.KeptProject, bad *admin.Problem) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	townLock.Lock()
+	defer townLock.Unlock()
 	if who := stateOf(r).viewer.who; !t.may(who, map[bool]string{true: "default", false: name}[match == ""], identity.Operator) {
 		return out, &admin.Problem{Status: http.StatusForbidden, Title: "This needs the role operator"}
 	}
@@ -97,8 +99,8 @@ func (t *testProjects) put(r *http.Request, name, text, match string) (out admin
 }
 
 func (t *testProjects) drop(_ *http.Request, name, match string) (out admin.RemovedProject, bad *admin.Problem) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	townLock.Lock()
+	defer townLock.Unlock()
 	if match != t.entry(name).ETag {
 		return out, &admin.Problem{Status: http.StatusPreconditionFailed, Title: "Somebody has changed the project meanwhile"}
 	}
