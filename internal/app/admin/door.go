@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"slices"
@@ -88,17 +87,11 @@ func (d *door) through(r *http.Request) *http.Request {
 	if err != nil {
 		return r
 	}
-	return r.WithContext(Through(r, who))
-}
-
-// Through returns the context of a request of who, in which changes are recorded with that through which they were
-// made.
-func Through(r *http.Request, who *identity.Principal) context.Context {
 	via := cameBy(r, who)
 	if who.Seat != who.Subject {
 		via += " " + who.Seat
 	}
-	return store.By(store.Through(r.Context(), via), who.Subject)
+	return r.WithContext(store.By(store.Through(r.Context(), via), who.Subject))
 }
 
 // cameBy returns whether who has sent a request from the console, or with a key or a token to the API.

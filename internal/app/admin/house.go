@@ -59,15 +59,6 @@ func (h *house) changer(r *http.Request) (string, *Problem) {
 	return who.Subject, nil
 }
 
-// Acting returns a context in which who makes changes on a page of the console.
-func Acting(ctx context.Context, who *identity.Principal) context.Context {
-	via := identity.Console
-	if who.Seat != who.Subject {
-		via += " " + who.Seat
-	}
-	return store.Through(ctx, via)
-}
-
 // byWhom calls act with who has sent a request.
 func byWhom[T any](h *house, r *http.Request, act func(who *identity.Principal) (T, *Problem)) (answer T, bad *Problem) {
 	who, bad := h.sender(r)

@@ -19,7 +19,6 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 	"github.com/dragoman-mcp/dragoman/internal/setup/clientfile"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
-	"github.com/dragoman-mcp/dragoman/internal/team/store"
 )
 
 // connectView has the values of the page that explains how to connect a client.
@@ -241,7 +240,7 @@ func (p *connectPage) make(w http.ResponseWriter, r *http.Request) {
 	default:
 		answer, again := p.forms.once(r, number, func() any {
 			who := stateOf(r).viewer.who
-			key, bad := p.source.MakeKeyFor(store.Through(r.Context(), identity.Console), who, admin.APIKeyRequest{Name: v.Name, Mine: !may(r, identity.Admin)})
+			key, bad := p.source.MakeKeyFor(r.Context(), who, admin.APIKeyRequest{Name: v.Name, Mine: !may(r, identity.Admin)})
 			if bad == nil {
 				v.Made = &key // which isn't kept, so that nobody gets it a second time
 			}

@@ -12,7 +12,6 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/team/authserver"
 	"github.com/dragoman-mcp/dragoman/internal/team/signin"
-	"github.com/dragoman-mcp/dragoman/internal/team/store"
 )
 
 // ConnectionsPath is the path of the page about the sign-ins of its viewer.
@@ -211,7 +210,7 @@ func (p *connectionPages) change(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	project, server := r.PostForm.Get("project"), r.PostForm.Get("server")
-	who, ctx := stateOf(r).viewer.who, store.Through(r.Context(), identity.Console)
+	who, ctx := stateOf(r).viewer.who, r.Context()
 	v := &connectionsView{}
 	status := http.StatusBadRequest
 	switch r.PostForm.Get("do") {

@@ -25,7 +25,7 @@ func keptFor(r *http.Request, away string, least identity.Role) kept {
 // acting returns the context and the subject for a change that the viewer makes on a page.
 func acting(r *http.Request) (ctx context.Context, by string) {
 	who := stateOf(r).viewer.who
-	return admin.Acting(r.Context(), who), who.Subject
+	return r.Context(), who.Subject
 }
 
 // problemError returns the error for a page that can't be shown because of a problem of the API.

@@ -368,7 +368,7 @@ func (p *keyPages) once(w http.ResponseWriter, r *http.Request, number string, a
 	var made admin.NewAPIKey
 	answer, again := p.forms.once(r, number, func() any {
 		who, x := stateOf(r).viewer.who, keyTried{}
-		made, x.bad = act(admin.Through(r, who), who)
+		made, x.bad = act(r.Context(), who)
 		x.id = made.ID
 		return x
 	})
@@ -500,7 +500,7 @@ func (p *keyPages) revoke(w http.ResponseWriter, r *http.Request, id, number str
 	}
 	answer, _ := p.forms.once(r, number, func() any {
 		who := stateOf(r).viewer.who
-		gone, bad := p.source.RevokeKeyFor(admin.Through(r, who), who, id)
+		gone, bad := p.source.RevokeKeyFor(r.Context(), who, id)
 		return revoked{gone, bad}
 	})
 	switch x, known := answer.(revoked); {

@@ -228,7 +228,7 @@ func (p *peoplePages) link(w http.ResponseWriter, r *http.Request, number string
 	var made admin.NewInvitation
 	answer, again := p.forms.once(r, number, func() any {
 		who, x := stateOf(r).viewer.who, personDone{}
-		made, x.bad = act(r.WithContext(admin.Through(r, who)), who)
+		made, x.bad = act(r, who)
 		x.id = made.ID
 		return x
 	})
@@ -405,7 +405,7 @@ func (p *peoplePages) change(do, id string, f url.Values) func(context.Context, 
 func (p *peoplePages) finish(w http.ResponseWriter, r *http.Request, number string, change func(context.Context, *identity.Principal) personDone, failed func(*admin.Problem)) {
 	answer, _ := p.forms.once(r, number, func() any {
 		who := stateOf(r).viewer.who
-		return change(admin.Through(r, who), who)
+		return change(r.Context(), who)
 	})
 	x, known := answer.(personDone)
 	switch {

@@ -96,9 +96,13 @@ func TestTA11KeysOfAnotherProcess(t *testing.T) {
 			t.Errorf("%s sees %d %s", name, a.status, a.body)
 		}
 	}
+	if a := lists(viewer); a.status != 403 || !strings.Contains(a.body, "MCP clients need the role caller") {
+		t.Errorf("viewer gets %d %s", a.status, a.body)
+	}
 	for name, who := range map[string][]string{"viewer": viewer, "foreign": foreign} {
-		if a, none := lists(who), r.modern("/p/none/mcp", "1", "tools/list", "", "", who...); a.status != 404 || a.status != none.status {
-			t.Errorf("%s gets %d %s", name, a.status, a.body)
+		none := r.modern("/p/none/mcp", "1", "tools/list", "", "", who...)
+		if a := lists(foreign); none.status != 404 || a.status != none.status {
+			t.Errorf("%s gets %d and %d %s", name, none.status, a.status, a.body)
 		}
 	}
 	streams := map[string]*stream{}

@@ -88,7 +88,7 @@ func usedNames(t *testing.T) map[string]bool {
 			return err
 		}
 		room := path.Base(path.Dir(name))
-		bridge := true
+		bridge := name != "app/runtime/visit.go" // the client there edits what it writes itself
 		for _, u := range unread {
 			bridge = bridge && room != u
 		}

@@ -13,7 +13,7 @@ func (c *compiler) readCluster(o *object, database string) (x Cluster) {
 		return x
 	}
 	defer o.done()
-	n := o.text("listen", &x.Listen)
+	n, advertise, name := o.text("listen", &x.Listen), o.text("advertise", &x.Advertise), o.text("name", &x.Name)
 	if n == nil {
 		c.problem(o.n, o.path, "listen is missing", "write {listen: 0.0.0.0:7301, advertise: ADDRESS:7301}, with the address where the other replicas reach this one")
 		return x
@@ -22,16 +22,16 @@ func (c *compiler) readCluster(o *object, database string) (x Cluster) {
 		c.problem(n, o.at("listen"), err.Text, err.Hint)
 		return x
 	}
-	if n := o.text("advertise", &x.Advertise); n == nil {
+	if advertise == nil {
 		x.Advertise = x.Listen
 		if anywhere(x.Listen) {
 			c.problem(o.n, o.path, "advertise is missing", "write the address where the other replicas reach this one, such as 10.1.2.3:7301 or ${POD_IP}:7301")
 		}
 	} else if err := CheckAddress(x.Advertise); err != nil || anywhere(x.Advertise) {
-		c.problem(n, o.at("advertise"), "is not an address that others can reach", "write a host and a port, such as 10.1.2.3:7301")
+		c.problem(advertise, o.at("advertise"), "is not an address that others can reach", "write a host and a port, such as 10.1.2.3:7301")
 	}
-	if n := o.text("name", &x.Name); n != nil && !replicaName.MatchString(x.Name) {
-		c.problem(n, o.at("name"), "has to consist of 1 to 32 small letters, digits and hyphens between them", "write a name such as r1, or remove it to use that of the machine")
+	if name != nil && !replicaName.MatchString(x.Name) {
+		c.problem(name, o.at("name"), "has to consist of 1 to 32 small letters, digits and hyphens between them", "write a name such as r1, or remove it to use that of the machine")
 	}
 	if !strings.HasPrefix(database, "postgres://") && !strings.HasPrefix(database, "postgresql://") {
 		c.problem(o.n, o.path, "needs a database that all replicas share", "set dragoman.database to a postgres:// URL; replicas without a database need only dragoman.sealKeys")

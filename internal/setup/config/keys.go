@@ -14,6 +14,7 @@ dragoman:
   revisions: {}
   names: {}
   vault: {}
+  cluster: {}
   tls: {}
   access: {issuers: [{roles: {}, introspect: {}}], people: {}, oidc: {roles: {}}, clients: {}}
   limits: {traffic: [{who: {}}]}
