@@ -142,7 +142,7 @@ issuers: ## sign in at authorization servers that others made (npm)
 	cd test && DRAGOMAN_ISSUERS=1 go test -count=1 -timeout 8m ./issuers
 
 browser: ## test the console in Chromium (Debian: apt-get install chromium; npm)
-	cd test && DRAGOMAN_BROWSER=1 go test -count=1 -timeout 8m ./browser/...
+	cd test && DRAGOMAN_BROWSER=1 go test -count=1 -timeout 14m ./browser/...
 
 dashboard: ## draw docs/grafana.json with a real Prometheus (unpacks Debian's package if there is none)
 	cd test && DRAGOMAN_DASHBOARD=1 ../.ci/prometheus go test -count=1 -timeout 8m -v ./dashboard

@@ -53,7 +53,7 @@ func (r *rig) connections(t *testing.T) {
 	p.click(`document.querySelector('main button[aria-label="Sign in: one"]')`)
 	p.wait("the way back", `location.pathname === "/console/connections" && location.search.includes("done=one")`)
 	p.wait("the next one", focused+` === "Sign in: two"`)
-	if text := eval[string](p, `document.querySelector("main [role=status]").textContent`); !strings.Contains(text, "You are signed in to one.") {
+	if text := eval[string](p, `[...document.querySelectorAll("[role=status]")].map((e) => e.textContent).join(" ")`); !strings.Contains(text, "You are signed in to one.") {
 		t.Errorf("the page says %s", text)
 	}
 	p.press("Enter")
@@ -61,7 +61,7 @@ func (r *rig) connections(t *testing.T) {
 	p.wait("the next one", focused+` === "Sign in: wrong"`)
 	p.press("Enter")
 	p.wait("the steps", `document.querySelector(".trace li.bad")`)
-	looks("a sign-in that has failed", "502 (Bad Gateway)")
+	looks("a sign-in that has failed", "502 (Bad Gateway)", "a request to another origin")
 	p.click(`document.querySelector('main button[aria-label="Sign out: two"]')`)
 	p.wait("the end of a sign-in", `document.querySelector('main button[aria-label="Sign in: two"]')`)
 

@@ -330,7 +330,7 @@ func (v *visit) fits(width int) {
 	v.t.Helper()
 	over := eval[[]string](v.tab, `(() => {
 		const wide = document.documentElement.clientWidth, found = [];
-		if (document.documentElement.scrollWidth > wide || document.body.scrollWidth > wide) found.push("the page is " + Math.max(document.documentElement.scrollWidth, document.body.scrollWidth) + " wide");
+		if (document.documentElement.scrollWidth > wide || document.body.scrollWidth > wide) found.push("the page is " + Math.max(document.documentElement.scrollWidth, document.body.scrollWidth) + " wide: " + [...document.querySelectorAll("main *")].filter((e) => e.getBoundingClientRect().right > wide && !e.parentElement.closest(".scroll, pre")).slice(-3).map((e) => e.outerHTML.slice(0, 200)).join(" … "));
 		next: for (const e of document.querySelectorAll("main *, header *")) {
 			const r = e.getBoundingClientRect();
 			if (r.right <= wide + 1 || !r.width || !e.checkVisibility({ visibilityProperty: true })) continue;

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"regexp"
 	"strings"
 	"sync"
 
@@ -32,6 +33,9 @@ type asset struct {
 // hashed names. Assets and templates are read when they are first used: most commands show no page.
 var assets = sync.OnceValues(loadAssets)
 
+// comments matches the lines of a module that are only a comment.
+var comments = regexp.MustCompile(`(?m)^\s*//.*\n`)
+
 func loadAssets() (byName map[string]asset, names map[string]string) {
 	byName, names = map[string]asset{}, map[string]string{}
 	files, err := staticFiles.ReadDir("static")
@@ -44,6 +48,9 @@ func loadAssets() (byName map[string]asset, names map[string]string) {
 			panic(err)
 		}
 		ext := path.Ext(f.Name())
+		if ext == ".js" {
+			body = comments.ReplaceAll(body, nil) // browsers needn't load them
+		}
 		sum := sha256.Sum256(body)
 		name := strings.TrimSuffix(f.Name(), ext) + "." + hex.EncodeToString(sum[:6]) + ext
 		byName[name] = asset{body, map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}[ext]}
