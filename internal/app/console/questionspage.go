@@ -92,7 +92,7 @@ type questionPages struct {
 
 func (p *questionPages) register(f *frame) {
 	f.add(Page{
-		Path: "/questions", Least: identity.Caller, Personal: true, Template: "questions.html", Sheet: "second.css", Module: "notice.js", Nav: "Questions", Group: traffics, Key: "Q", View: p.list,
+		Path: "/questions", Least: identity.Caller, Personal: true, Template: "questions.html", Module: "notice.js", Nav: "Questions", Group: traffics, Key: "Q", View: p.list,
 		Count: func(s *screen) string {
 			if s.Asked == 0 {
 				return ""
