@@ -15,6 +15,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/relay/calls"
+	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 	"github.com/dragoman-mcp/dragoman/internal/relay/limits"
 	"github.com/dragoman-mcp/dragoman/internal/team/access"
 	"github.com/dragoman-mcp/dragoman/internal/team/store"
@@ -372,6 +373,8 @@ func (a *keyAPI) ownerOf(sender *identity.Principal, q *APIKeyRequest) (string, 
 		return sender.Subject, nil
 	case q.Owner == "":
 		return "", nil
+	case !a.is(sender, a.project.name(), identity.Admin) && a.nameOf(sender.Subject) != q.Owner && sender.Subject != store.PersonSubject+q.Owner:
+		return "", a.onlyOwn() // whether there is such a person isn't theirs to know
 	}
 	p, bad := a.person(q.Owner)
 	switch subject := store.PersonSubject + p.ID; {
@@ -394,6 +397,9 @@ func (a *keyAPI) RotateKeyFor(ctx context.Context, who *identity.Principal, id s
 	if bad != nil {
 		return NewAPIKey{}, bad
 	}
+	if !mine(who, &k) && !a.mayHold(who, &k) {
+		return NewAPIKey{}, notAll() // whoever gets the new secret acts for the owner
+	}
 	life, err := access.Life(q.Life)
 	var overlap time.Duration
 	if err == nil && q.Overlap != "" {
@@ -414,6 +420,15 @@ func (a *keyAPI) RotateKeyFor(ctx context.Context, who *identity.Principal, id s
 		return NewAPIKey{}, a.problem(err)
 	}
 	return NewAPIKey{APIKey: a.showKey(who, &k), Text: text, Note: a.note()}, nil
+}
+
+// mayHold reports whether who may get the text of a key that acts for somebody else: only who may make such a key.
+func (a *keyAPI) mayHold(who *identity.Principal, k *store.Key) bool {
+	if k.Owner == "" || a.access.May(who, event.DefaultProject, identity.Admin) == nil {
+		return true
+	}
+	p, bad := a.person(strings.TrimPrefix(k.Owner, store.PersonSubject))
+	return bad == nil && strings.HasPrefix(k.Owner, store.PersonSubject) && a.decides(who, &p)
 }
 
 // RevokeKeyFor revokes a key, for an admin or the person whose key it is.

@@ -270,6 +270,9 @@ func (a *peopleAPI) SetRolesFor(ctx context.Context, who *identity.Principal, na
 		return Person{}, bad
 	}
 	roles, err := access.RolesNamed(q.Roles)
+	if err == nil && len(roles) == 0 && len(p.Roles[project]) == 0 && a.access.May(who, event.DefaultProject, identity.Admin) != nil {
+		return Person{}, noPerson() // who isn't in the project is nobody there
+	}
 	if err == nil && q.Was == nil {
 		err = a.roster.SetRoles(ctx, who.Subject, p.ID, project, roles)
 	} else if err == nil {

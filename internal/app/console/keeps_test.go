@@ -4,11 +4,15 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
 	"github.com/dragoman-mcp/dragoman/internal/team/prompt"
 )
+
+// keepsLock guards the fields of keeps but for away.
+var keepsLock sync.Mutex
 
 // keeps is what a test's source has in its database: prompts and secrets.
 type keeps struct {
@@ -52,6 +56,8 @@ func someKept() keeps {
 func (k *keeps) StoreAway() string { return k.away }
 
 func (k *keeps) OwnPrompts() (all []admin.PromptEntry, _ *admin.Problem) {
+	keepsLock.Lock()
+	defer keepsLock.Unlock()
 	for _, x := range k.prompts {
 		all = append(all, x.PromptEntry)
 	}
@@ -66,6 +72,8 @@ func (k *keeps) find(name string) *admin.PromptDetails {
 }
 
 func (k *keeps) FindPrompt(_ context.Context, name string, before int64, limit int) (out admin.PromptDetails, _ *admin.Problem) {
+	keepsLock.Lock()
+	defer keepsLock.Unlock()
 	x := k.find(name)
 	if x == nil {
 		return out, &admin.Problem{Status: http.StatusNotFound, Title: "No such prompt"}
@@ -85,6 +93,8 @@ func (k *keeps) FindPrompt(_ context.Context, name string, before int64, limit i
 }
 
 func (k *keeps) InstructionsWith(_ context.Context, v *admin.PromptVersion) ([]admin.Instructions, []string) {
+	keepsLock.Lock()
+	defer keepsLock.Unlock()
 	return []admin.Instructions{{Text: "For 2026-07-28: " + v.Text, Revisions: []string{"2026-07-28"}}, {Text: v.Text, Revisions: []string{"2025-11-25", "2025-06-18"}}}, []string{"search"}
 }
 
@@ -99,6 +109,8 @@ func (k *keeps) did(what string) *admin.Problem {
 }
 
 func (k *keeps) AddPrompt(_ context.Context, by string, q admin.PromptRequest) (out admin.KeptPrompt, bad *admin.Problem) {
+	keepsLock.Lock()
+	defer keepsLock.Unlock()
 	p := prompt.Prompt{Name: q.Name, Description: q.Description, Text: q.Text}
 	for _, a := range q.Arguments {
 		p.Arguments = append(p.Arguments, prompt.Argument(a))
@@ -120,6 +132,8 @@ func (k *keeps) AddPrompt(_ context.Context, by string, q admin.PromptRequest) (
 }
 
 func (k *keeps) PublishPrompt(_ context.Context, by, name string, version int64) (out admin.KeptPrompt, bad *admin.Problem) {
+	keepsLock.Lock()
+	defer keepsLock.Unlock()
 	if bad := k.did(by + " published " + name + " " + number(version)); bad != nil {
 		return out, bad
 	}
@@ -128,6 +142,8 @@ func (k *keeps) PublishPrompt(_ context.Context, by, name string, version int64)
 }
 
 func (k *keeps) ActivatePrompt(_ context.Context, by, name string) (out admin.KeptPrompt, bad *admin.Problem) {
+	keepsLock.Lock()
+	defer keepsLock.Unlock()
 	if bad := k.did(by + " activated " + name); bad != nil {
 		return out, bad
 	}
@@ -136,6 +152,8 @@ func (k *keeps) ActivatePrompt(_ context.Context, by, name string) (out admin.Ke
 }
 
 func (k *keeps) PutOffPrompt(_ context.Context, by, name string) (out admin.KeptPrompt, bad *admin.Problem) {
+	keepsLock.Lock()
+	defer keepsLock.Unlock()
 	if bad := k.did(by + " put off " + name); bad != nil {
 		return out, bad
 	}
@@ -143,9 +161,15 @@ func (k *keeps) PutOffPrompt(_ context.Context, by, name string) (out admin.Kept
 	return admin.KeptPrompt{PromptEntry: k.find(name).PromptEntry}, nil
 }
 
-func (k *keeps) OwnSecrets() ([]admin.SecretEntry, *admin.Problem) { return k.secrets, nil }
+func (k *keeps) OwnSecrets() ([]admin.SecretEntry, *admin.Problem) {
+	keepsLock.Lock()
+	defer keepsLock.Unlock()
+	return slices.Clone(k.secrets), nil
+}
 
 func (k *keeps) SetSecret(_ context.Context, by, name string, q admin.SecretRequest) (out admin.KeptSecret, bad *admin.Problem) {
+	keepsLock.Lock()
+	defer keepsLock.Unlock()
 	if bad := k.did(by + " set " + name); bad != nil {
 		return out, bad
 	}
@@ -157,6 +181,8 @@ func (k *keeps) SetSecret(_ context.Context, by, name string, q admin.SecretRequ
 }
 
 func (k *keeps) RemoveSecret(_ context.Context, by, name string) (out admin.SecretEntry, bad *admin.Problem) {
+	keepsLock.Lock()
+	defer keepsLock.Unlock()
 	if bad := k.did(by + " removed " + name); bad != nil {
 		return out, bad
 	}

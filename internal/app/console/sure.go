@@ -62,6 +62,9 @@ func formNumber() string { return rand.Text() }
 // once returns what act returns for the form in r that has the number number, or returned before. again says that it
 // was sent before. If that was some minutes ago, the answer is nil.
 func (f *forms) once(r *http.Request, number string, act func() any) (answer any, again bool) {
+	if number == "" { // no form of ours, so nothing says which answer is meant
+		return act(), false
+	}
 	key := stateOf(r).viewer.session.ID + " " + number
 	f.mu.Lock()
 	now := time.Now()

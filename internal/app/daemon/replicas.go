@@ -3,7 +3,9 @@ package daemon
 import (
 	"cmp"
 	"context"
+	"crypto/hkdf"
 	"crypto/rand"
+	"crypto/sha256"
 	"os"
 
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
@@ -48,13 +50,17 @@ func joinReplicas(ctx context.Context, o *ServeOptions) (*replicas, error) {
 		return nil, err
 	}
 	r.roots.Set([]bridge.Root{{ID: key.ID, Secret: key.Secret}})
+	code, err := hkdf.Key(sha256.New, []byte(secret.Reveal()), nil, "dragoman cluster rows", sha256.Size)
+	if err != nil {
+		return nil, err
+	}
 	host, _ := os.Hostname()
 	schema := ""
 	if o.schema != "" {
 		schema = o.schema + "_cluster"
 	}
 	r.Cluster, err = cluster.Join(ctx, cluster.Options{
-		Database: o.Config.Database, Schema: schema, Name: cmp.Or(c.Name, cluster.NameOf(host)), Listen: c.Listen, Advertise: c.Advertise, Version: o.Version, Log: o.Log,
+		Database: o.Config.Database, Schema: schema, Name: cmp.Or(c.Name, cluster.NameOf(host)), Listen: c.Listen, Advertise: c.Advertise, Version: o.Version, Secret: code, Log: o.Log,
 	})
 	if err != nil {
 		return nil, err

@@ -28,6 +28,7 @@ type Options struct {
 	Listen    string // the address at which we listen for other replicas
 	Advertise string // the address where they reach us; if the port is 0, that at which we listen
 	Version   string
+	Secret    []byte // is known to replicas alone, so that nobody becomes one by writing into the database
 	Log       *slog.Logger
 
 	rows rows // replaces the tables in tests
@@ -95,7 +96,7 @@ func Join(ctx context.Context, o Options) (*Cluster, error) {
 	}
 	c.address = advertised(o.Advertise, c.listener.Addr())
 	if c.rows == nil {
-		c.rows, err = open(ctx, o.Database, o.Schema)
+		c.rows, err = open(ctx, o.Database, o.Schema, o.Secret)
 	}
 	if err == nil {
 		err = c.join(ctx)
@@ -285,6 +286,8 @@ func (c *Cluster) closeLinks(of func(incarnation string) bool) {
 // lookAgain reads the members, because a request needs one that we don't know. At most one look a second comes from
 // that, whatever clients make up.
 func (c *Cluster) lookAgain(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
 	select {
 	case c.looking <- struct{}{}:
 		defer func() { <-c.looking }()
@@ -292,8 +295,8 @@ func (c *Cluster) lookAgain(ctx context.Context) {
 		return
 	}
 	if time.Since(c.forced) >= time.Second {
-		c.forced = time.Now()
 		_ = c.read(ctx) // if it fails, we go on with what we know
+		c.forced = time.Now()
 	}
 }
 

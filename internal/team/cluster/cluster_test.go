@@ -62,6 +62,9 @@ func TestHomes(t *testing.T) {
 	}
 }
 
+// writeTimeout is how long the server in front of a pair lets a whole answer take that doesn't ask for more.
+const writeTimeout = 200 * time.Millisecond
+
 // pair returns two replicas of one world that answer each other, and a server in front of the first one, which passes
 // on what home says.
 func pair(t *testing.T, handler http.Handler) (front *httptest.Server, near, far *Cluster) {
@@ -78,7 +81,7 @@ func pair(t *testing.T, handler http.Handler) (front *httptest.Server, near, far
 		all[i] = c
 	}
 	near, far = all[0], all[1]
-	front = httptest.NewServer(Outside(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	front = httptest.NewUnstartedServer(Outside(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		to := &transport.Elsewhere{Home: near.Of(r.Header.Get("Mcp-Session-Id"))}
 		if to.Home == "" || !near.Reaches(r, to) {
@@ -87,6 +90,8 @@ func pair(t *testing.T, handler http.Handler) (front *httptest.Server, near, far
 		}
 		near.Forward(w, r, body, to)
 	})))
+	front.Config.WriteTimeout = writeTimeout
+	front.Start()
 	t.Cleanup(front.Close)
 	return front, near, far
 }
@@ -125,7 +130,7 @@ func TestPassesOn(t *testing.T) {
 		fmt.Fprintf(w, "%s %s %s %v %s %q %q", r.Method, r.RequestURI, body, r.Header["Authorization"], strings.Split(r.RemoteAddr, ":")[0], r.Header.Get(hopHeader), r.Header.Get("X-Gone"))
 	}))
 	want := "POST /mcp?x=1 " + request + ` [Bearer k] 127.0.0.1 "" ""`
-	if status, text := send(t, front, far.Mark("s"), request, "Authorization", "Bearer k", "Connection", "X-Gone", "X-Gone", "1"); status != http.StatusTeapot || text != want {
+	if status, text := send(t, front, far.Mark("s"), request, "Authorization", "Bearer k", "Connection", "X-Gone, authorization", "X-Gone", "1"); status != http.StatusTeapot || text != want {
 		t.Errorf("%d %s", status, text)
 	}
 	if home := far.Of(far.Mark("s")); home != "" {
@@ -138,6 +143,29 @@ func TestPassesOn(t *testing.T) {
 	}
 	if status, text := send(t, front, far.Mark("s"), request, hopHeader, far.me.Load().Incarnation); status != 400 || !strings.Contains(text, "between replicas") {
 		t.Errorf("a header from outside: %d %s", status, text)
+	}
+}
+
+// TestLongAnswers checks that an answer may take longer than the server's limit for writing, before it begins and while
+// it's a stream.
+func TestLongAnswers(t *testing.T) {
+	t.Parallel()
+	front, _, far := pair(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		time.Sleep(2 * writeTimeout)
+		if r.Header.Get("X-Kind") == "events" {
+			w.Header().Set("Content-Type", "text/event-stream")
+			for range 2 {
+				_, _ = io.WriteString(w, "data: {}\n\n")
+				_ = http.NewResponseController(w).Flush()
+				time.Sleep(2 * writeTimeout)
+			}
+		}
+		_, _ = io.WriteString(w, "data: the end\n\n")
+	}))
+	for kind, want := range map[string]int{"plain": 1, "events": 3} {
+		if status, text := send(t, front, far.Mark("s"), request, "X-Kind", kind); status != 200 || strings.Count(text, "data: ") != want || !strings.HasSuffix(text, "the end\n\n") {
+			t.Errorf("%s: %d %q", kind, status, text)
+		}
 	}
 }
 
@@ -263,7 +291,7 @@ func TestRows(t *testing.T) {
 	drop := func() { dbtest.Exec(t, url, "DROP SCHEMA IF EXISTS "+schema+" CASCADE") }
 	drop()
 	t.Cleanup(drop)
-	db, err := open(t.Context(), url, schema)
+	db, err := open(t.Context(), url, schema, []byte("secret"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -294,7 +322,11 @@ func TestRows(t *testing.T) {
 	if _, err := db.beat(ctx, "A", Ready); err == nil {
 		t.Error("a statement goes on after its time")
 	}
-	dbtest.Exec(t, url, "UPDATE "+schema+".replicas SET seen = seen - INTERVAL '2 days'")
+	dbtest.Exec(t, url, "UPDATE "+schema+".replicas SET address = 'y:1' WHERE incarnation = 'C'")
+	if list, err = db.members(t.Context()); err != nil || len(list) != 2 {
+		t.Errorf("a row that was changed counts: %v %+v", err, list)
+	}
+	dbtest.Exec(t, url, "UPDATE "+schema+".replicas SET address = 'x:1', seen = seen - INTERVAL '2 days'")
 	if err := db.join(t.Context(), &Member{Incarnation: "D", State: Ready, Fingerprint: []byte{1}}); err != nil {
 		t.Fatal(err)
 	}

@@ -91,6 +91,7 @@ const (
 // Forward implements httpdoor.Forwarder: it passes the request on to its home, with the client's credentials, and the
 // answer back as it comes.
 func (c *Cluster) Forward(w http.ResponseWriter, r *http.Request, body []byte, to *transport.Elsewhere) {
+	w = patient{w}
 	for try := range mostTries {
 		l := c.linkTo(r.Context(), to.Home)
 		if l == nil {
@@ -98,8 +99,11 @@ func (c *Cluster) Forward(w http.ResponseWriter, r *http.Request, body []byte, t
 		}
 		resp, sent, err := l.pass(r, body)
 		switch {
-		case r.Context().Err() != nil:
-			return // the client has gone
+		case r.Context().Err() != nil: // the client has gone
+			if err == nil {
+				_ = resp.Body.Close()
+			}
+			return
 		case err != nil && sent:
 			refuse(w, body, errLost)
 			return
@@ -126,6 +130,7 @@ func (l *link) pass(r *http.Request, body []byte) (resp *http.Response, sent boo
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { sent = true }})
 	out, err := http.NewRequestWithContext(ctx, r.Method, "https://"+l.to.Address+r.URL.RequestURI(), bytes.NewReader(body))
 	if err != nil {
+		stop()
 		cancel()
 		return nil, false, err
 	}
@@ -158,12 +163,41 @@ func (p *passed) Close() error {
 func removeHopHeaders(h http.Header) {
 	for _, line := range h["Connection"] {
 		for name := range strings.SplitSeq(line, ",") {
-			h.Del(textproto.TrimString(name))
+			if name = textproto.TrimString(name); !asks(name) {
+				h.Del(name)
+			}
 		}
 	}
 	for _, name := range []string{"Connection", "Proxy-Connection", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade"} {
 		h.Del(name)
 	}
+}
+
+// asks reports whether the home has to see a header, whatever a client says of it: those say who asks, and for what.
+func asks(name string) bool {
+	name = textproto.CanonicalMIMEHeaderKey(name)
+	return name == "Authorization" || name == "X-Api-Key" || name == "Origin" || name == "Accept" || name == "Content-Type" || strings.HasPrefix(name, "Mcp-")
+}
+
+// patient gives a client time for each part of an answer, and not for the whole: calls take longer than the server's
+// limit for writing, and streams have no end.
+type patient struct{ http.ResponseWriter }
+
+func (p patient) Write(b []byte) (int, error) {
+	p.wait()
+	return p.ResponseWriter.Write(b)
+}
+
+// Flush and Unwrap are for http.ResponseController.
+func (p patient) FlushError() error {
+	p.wait()
+	return http.NewResponseController(p.ResponseWriter).Flush()
+}
+
+func (p patient) Unwrap() http.ResponseWriter { return p.ResponseWriter }
+
+func (p patient) wait() {
+	_ = http.NewResponseController(p.ResponseWriter).SetWriteDeadline(time.Now().Add(httpdoor.WriteTimeout))
 }
 
 // wholeBelow is the size up to which an answer is held back until it's there. A longer one is cut off if its replica is
@@ -202,6 +236,9 @@ func answer(w http.ResponseWriter, r *http.Request, body []byte, resp *http.Resp
 	}
 }
 
+// mostKept is how much memory for events a stream keeps between them.
+const mostKept = 256 << 10
+
 // stream passes on events, each when all of it is there. If the replica is lost, the last event is the error.
 func stream(w http.ResponseWriter, r *http.Request, body []byte, from io.Reader) {
 	flush := http.NewResponseController(w)
@@ -216,7 +253,11 @@ func stream(w http.ResponseWriter, r *http.Request, body []byte, from io.Reader)
 			if _, bad := w.Write(held[:end]); bad != nil {
 				return
 			}
-			held = append(held[:0], held[end:]...)
+			if rest := held[end:]; cap(held) > mostKept {
+				held = bytes.Clone(rest)
+			} else {
+				held = append(held[:0], rest...)
+			}
 			_ = flush.Flush()
 		}
 		switch {

@@ -2,7 +2,10 @@ package cluster
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
 	"embed"
+	"fmt"
 	"io/fs"
 	"time"
 
@@ -28,25 +31,37 @@ type rows interface {
 // forgetAfter is how long the row of a replica stays that has ended.
 const forgetAfter = "1 day"
 
-// tables implements rows with PostgreSQL.
-type tables struct{ *sqldb.DB }
+// tables implements rows with PostgreSQL. A row counts only with the code of those who know the secret.
+type tables struct {
+	*sqldb.DB
+	secret []byte
+}
+
+// code returns what shows that a replica has written its row.
+func (t tables) code(m *Member) []byte {
+	h := hmac.New(sha256.New, t.secret)
+	for _, x := range []string{"replica", m.Incarnation, m.Name, m.Address, string(m.Fingerprint)} {
+		_, _ = fmt.Fprintf(h, "%d %s\n", len(x), x)
+	}
+	return h.Sum(nil)
+}
 
 // open opens the tables in a PostgreSQL database, in a schema of their own.
-func open(ctx context.Context, url, schema string) (rows, error) {
+func open(ctx context.Context, url, schema string, secret []byte) (rows, error) {
 	files, _ := fs.Sub(migrations, "migrations") // the name is valid
 	db, err := sqldb.Open(ctx, url, sqldb.Options{Name: "dragoman_cluster", ID: 0x44724363, Schema: schema, Migrations: files})
 	if err != nil {
 		return nil, err
 	}
-	return tables{db}, nil
+	return tables{db, secret}, nil
 }
 
 func (t tables) join(ctx context.Context, m *Member) error {
 	return t.Brief(ctx, func(tx *sqldb.Tx) error {
 		err := tx.Exec("DELETE FROM replicas WHERE state IN ('gone', 'dead') AND seen < clock_timestamp() - INTERVAL '" + forgetAfter + "'")
 		if err == nil {
-			err = tx.Exec("INSERT INTO replicas (incarnation, name, address, fingerprint, protocol, version, state, started, seen) VALUES (?, ?, ?, ?, ?, ?, ?, clock_timestamp(), clock_timestamp())",
-				m.Incarnation, m.Name, m.Address, m.Fingerprint, m.Protocol, m.Version, string(m.State))
+			err = tx.Exec("INSERT INTO replicas (incarnation, name, address, fingerprint, code, protocol, version, state, started, seen) VALUES (?, ?, ?, ?, ?, ?, ?, ?, clock_timestamp(), clock_timestamp())",
+				m.Incarnation, m.Name, m.Address, m.Fingerprint, t.code(m), m.Protocol, m.Version, string(m.State))
 		}
 		return err
 	})
@@ -71,13 +86,18 @@ func (t tables) changes(ctx context.Context, statement string, args ...any) (don
 
 func (t tables) members(ctx context.Context) (list []Member, err error) {
 	err = t.Read(ctx, func(tx *sqldb.Tx) error {
-		list, err = sqldb.All(tx, func(scan func(...any) error) (m Member, err error) {
+		list = nil
+		return tx.Each(func(scan func(...any) error) error {
+			var m Member
+			var code []byte
 			var silence float64
-			err = scan(&m.Incarnation, &m.Name, &m.Address, &m.Fingerprint, &m.Protocol, &m.Version, &m.State, &m.Started, &m.seen, &silence)
+			err := scan(&m.Incarnation, &m.Name, &m.Address, &m.Fingerprint, &code, &m.Protocol, &m.Version, &m.State, &m.Started, &m.seen, &silence)
 			m.Silence = time.Duration(silence * float64(time.Second))
-			return m, err
-		}, "SELECT incarnation, name, address, fingerprint, protocol, version, state, started, seen::text, EXTRACT(EPOCH FROM clock_timestamp() - seen)::float8 FROM replicas ORDER BY started, incarnation")
-		return err
+			if err == nil && hmac.Equal(code, t.code(&m)) {
+				list = append(list, m)
+			}
+			return err
+		}, "SELECT incarnation, name, address, fingerprint, code, protocol, version, state, started, seen::text, EXTRACT(EPOCH FROM clock_timestamp() - seen)::float8 FROM replicas ORDER BY started, incarnation")
 	})
 	return list, err
 }

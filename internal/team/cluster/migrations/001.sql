@@ -3,6 +3,7 @@ CREATE TABLE replicas (
 	name TEXT NOT NULL,
 	address TEXT NOT NULL,
 	fingerprint BYTEA NOT NULL,
+	code BYTEA NOT NULL,
 	protocol INTEGER NOT NULL,
 	version TEXT NOT NULL,
 	state TEXT NOT NULL,
