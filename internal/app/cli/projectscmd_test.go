@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
 )
@@ -202,7 +203,12 @@ func TestProjectsMistakes(t *testing.T) {
 	if code, _, said := u.give("title: I\n", "projects", "add", "innocent", "--file", "-"); code != exitOK {
 		t.Fatal(said)
 	}
-	_, before, _ := u.run("projects", "--json")
+	before := ""
+	for end := time.Now().Add(30 * time.Second); !strings.Contains(before, `"tools": 5`); { // the server has been read
+		if _, before, _ = u.run("projects", "--json"); time.Now().After(end) {
+			t.Fatalf("the tools of default aren't known: %s", before)
+		}
+	}
 	two := u.write("two.yaml", "dragoman: {projects: {a: {}, b: {}}}\n")
 	for _, c := range []struct {
 		args  string
