@@ -183,6 +183,51 @@ func TestOwnKeys(t *testing.T) {
 	}
 }
 
+// TestKeysOfOthers lets an admin of one project rotate the keys there. The new secret acts for the owner of the key, so
+// it must be somebody whom the admin may decide about: not a person who is in other projects too, nor the local user.
+func TestKeysOfOthers(t *testing.T) {
+	t.Parallel()
+	r := serving(t)
+	r.rolesOfPeople()
+	r.runtime.Apply("shop", config.Default())
+	shop, _ := r.api.For("shop")
+	roster := r.api.opts.Roster
+	_, adaID := r.signIn("ada", identity.Viewer)
+	if err := roster.SetRoles(t.Context(), "local", adaID, "shop", []identity.Role{identity.Caller}); err != nil {
+		t.Fatal(err)
+	}
+	join := func(name string, role identity.Role) *identity.Principal {
+		token, _, err := roster.Invite(t.Context(), "local", name, "shop", []identity.Role{role})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.session(token)
+	}
+	sue := join("sue", identity.Admin)
+	join("tom", identity.Caller)
+	root, _ := r.signIn("root", identity.Admin)
+	for owner, q := range map[string]APIKeyRequest{"ada": {Owner: "ada"}, "tom": {Owner: "tom"}, "nobody": {}, "local": {Mine: true}} {
+		q.Name = owner
+		k, bad := shop.MakeKeyFor(t.Context(), identity.Local, q)
+		if bad != nil {
+			t.Fatal(owner, bad)
+		}
+		want := ""
+		if owner == "ada" || owner == "local" {
+			want = kindRole
+		}
+		if _, bad := shop.RotateKeyFor(t.Context(), sue, k.ID, APIKeyRotation{}); typeOf(bad) != want {
+			t.Errorf("an admin of the project rotates the key of %s: %v", owner, bad)
+		}
+		if _, bad := shop.RotateKeyFor(t.Context(), root, k.ID, APIKeyRotation{}); bad != nil {
+			t.Errorf("an admin of default rotates the key of %s: %v", owner, bad)
+		}
+		if _, bad := shop.RevokeKeyFor(t.Context(), sue, k.ID); bad != nil {
+			t.Errorf("an admin of the project revokes the key of %s: %v", owner, bad)
+		}
+	}
+}
+
 // nobody is who has no credential.
 var nobody *identity.Principal
 
