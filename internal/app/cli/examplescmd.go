@@ -138,7 +138,7 @@ func (c *examplesCommand) list(cmd *cobra.Command, _ []string) error {
 		case c.asJSON:
 			return c.printJSON(all, "  ")
 		case len(all.Examples) == 0:
-			c.status.Printf("no run was kept as an example")
+			c.status.Printf("no run was kept as an example; keep one on its page of the console, or with `dragoman examples keep RUN`")
 			return nil
 		}
 		t := screen.Table{Width: 80, Columns: []screen.Column{{Title: "ID", Whole: true}, {Title: "NAME", Wrap: true}, {Title: "ITEM", Most: 30}, {Title: "CLIENT", Whole: true}, {Title: "RESULT", Whole: true}}}

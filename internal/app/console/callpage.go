@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -519,9 +518,9 @@ func (v *callView) commands(base, within string) {
 	}
 }
 
-// endpointOf returns the URL of the endpoint that offers only the given server; see [admin.Base].
+// endpointOf returns the URL of the endpoint that offers only the given server, or all of them for ""; see [admin.Base].
 func endpointOf(base, server string) string {
-	return base + "/s/" + url.PathEscape(server) + "/mcp"
+	return base + endpointPath(server) + "/mcp"
 }
 
 // shellQuote quotes text as one word for a POSIX shell.

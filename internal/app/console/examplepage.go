@@ -189,11 +189,8 @@ type snippet struct{ ID, Title, Text string }
 
 // snippetsOf returns how a run is repeated elsewhere; see [admin.Base]. server is "" for an endpoint of the project.
 func snippetsOf(base, server string, q *admin.RunRequest) (all []snippet) {
-	endpoint := base + "/mcp"
-	switch {
-	case server != "":
-		endpoint = endpointOf(base, server)
-	case q.Endpoint == admin.AtSearch:
+	endpoint := endpointOf(base, server)
+	if server == "" && q.Endpoint == admin.AtSearch {
 		endpoint = base + "/find/mcp"
 	}
 	c := callOf(q)

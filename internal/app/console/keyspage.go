@@ -63,11 +63,6 @@ func (p *keyPages) keyPage() Page {
 	return Page{Path: "/keys/{id}", Least: identity.Caller, Personal: true, Template: "key.html", Sheet: "second.css", View: func(r *http.Request) (*View, error) { return p.key(r, &keyView{}) }}
 }
 
-// noAnswer returns the error page for a problem of the API.
-func noAnswer(bad *admin.Problem, next Crumb) error {
-	return &pageError{Status: bad.Status, Title: bad.Title, Text: bad.Detail, Next: next}
-}
-
 var allKeys = Crumb{"Show all keys", pathOf("keys")}
 
 // keyRow is a key in a list, or on its page.
@@ -149,7 +144,7 @@ func (p *keyPages) list(r *http.Request) (*View, error) {
 	}
 	all, bad := p.source.KeysFor(r.Context(), who)
 	if bad != nil {
-		return nil, noAnswer(bad, Crumb{})
+		return nil, problemError(bad, Crumb{})
 	}
 	l.All = len(all)
 	l.Owners = choices(q.Get("owner"), "any owner", "mine", "mine", "people", "of people", "nobody", "of nobody")
@@ -271,7 +266,7 @@ func (v *viewer) has(role identity.Role) bool {
 
 // request returns what the form asks for, and what is wrong with it.
 func (v *newKey) request() (q admin.APIKeyRequest) {
-	q = admin.APIKeyRequest{Name: v.Name, Mine: v.Own || v.Owner == "mine", Role: v.Role, Servers: strings.Fields(v.Servers), Tools: patternLines(v.Tools), Life: v.Life}
+	q = admin.APIKeyRequest{Name: v.Name, Mine: v.Own || v.Owner == "mine", Role: v.Role, Servers: strings.Fields(v.Servers), Tools: filledLines(v.Tools), Life: v.Life}
 	if !q.Mine {
 		q.Owner = v.Owner
 	}
@@ -292,8 +287,8 @@ func (v *newKey) request() (q admin.APIKeyRequest) {
 	return q
 }
 
-// patternLines returns the lines of a text that aren't empty. The names of tools may have spaces.
-func patternLines(text string) (all []string) {
+// filledLines returns the lines of a text that aren't empty. The names of tools may have spaces.
+func filledLines(text string) (all []string) {
 	for line := range strings.Lines(text) {
 		if line = strings.TrimSpace(line); line != "" {
 			all = append(all, line)

@@ -124,7 +124,7 @@ func (p *peoplePages) list(r *http.Request, v *peopleList) (*View, error) {
 	q := r.URL.Query()
 	all, bad := p.source.PeopleFor(stateOf(r).viewer.who)
 	if bad != nil {
-		return nil, noAnswer(bad, Crumb{})
+		return nil, problemError(bad, Crumb{})
 	}
 	v.Q, v.Search, v.All, v.Held = q, q.Get("q"), len(all), roleBoxes(v.Chosen)
 	v.Number, v.Sure = formNumber(), sureWords(r, accessWords)

@@ -97,9 +97,9 @@ func (p *projectPages) page() Page {
 	return Page{Path: "/projects/{name}", Whole: true, Personal: true, Template: "project.html", Sheet: "second.css", View: func(r *http.Request) (*View, error) { return p.view(r, &projectView{}) }}
 }
 
-// refused returns the error for a project that the viewer can't see.
+// refusedProject returns the error for a project that the viewer can't see.
 func refusedProject(bad *admin.Problem) error {
-	return &pageError{Status: bad.Status, Title: bad.Title, Text: bad.Detail, Next: Crumb{"Show all projects", pathOf("projects")}}
+	return problemError(bad, Crumb{"Show all projects", pathOf("projects")})
 }
 
 // list returns the page with all projects, and sets the remaining values of v.

@@ -132,7 +132,7 @@ func (p *questionPages) list(r *http.Request) (*View, error) {
 
 // noQuestion returns the error for a question that doesn't wait for the viewer.
 func noQuestion(bad *admin.Problem) error {
-	return &pageError{Status: bad.Status, Title: bad.Title, Text: bad.Detail, Next: Crumb{"Show all questions", pathOf("questions")}}
+	return problemError(bad, Crumb{"Show all questions", pathOf("questions")})
 }
 
 // view returns the page of a question. If failed is not nil, it's the page after an answer that was not sent, and its

@@ -29,8 +29,8 @@ type ruleForm struct {
 
 // rule returns the rule that the fields say.
 func (f *ruleForm) rule() admin.RuleEntry {
-	x := admin.RuleEntry{Match: listOf(f.Match)}
-	if who := (admin.RuleWho{Keys: listOf(f.Keys), People: listOf(f.People), Roles: f.Roles}); len(who.Keys)+len(who.People)+len(who.Roles) > 0 {
+	x := admin.RuleEntry{Match: filledLines(f.Match)}
+	if who := (admin.RuleWho{Keys: filledLines(f.Keys), People: filledLines(f.People), Roles: f.Roles}); len(who.Keys)+len(who.People)+len(who.Roles) > 0 {
 		x.Who = &who
 	}
 	if f.Do != "as" {
@@ -47,16 +47,6 @@ func (f *ruleForm) rule() admin.RuleEntry {
 		}
 	}
 	return x
-}
-
-// listOf returns the lines of a field that aren't blank.
-func listOf(text string) (out []string) {
-	for line := range strings.Lines(text) {
-		if line = strings.TrimSpace(line); line != "" {
-			out = append(out, line)
-		}
-	}
-	return out
 }
 
 // formOfRule returns the fields of a rule.

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -203,14 +204,18 @@ func readText(r io.Reader, log *slog.Logger) string {
 
 // InstructionsWith returns the instructions that a client of a revision would get from the endpoint of all servers if
 // active were the project's active prompt. The client may see all servers, and says nothing of itself. unread has the
-// names of the servers whose part isn't known yet, since nobody has opened them.
+// names of the servers whose part isn't known yet: no such client has opened them.
 func (p *Project) InstructionsWith(ctx context.Context, revision mcp.Revision, active *prompt.Prompt) (text string, unread []string) {
 	g, s := p.merged(), p.Current()
 	if g == nil || s == nil {
 		return active.Instructions(), nil
 	}
 	f := &mcp.ClientInfo{Revision: revision}
-	return g.View(f, nil).KnownInstructions(ctx, p.identity(s, active.Instructions))
+	text, unread = g.View(f, nil).KnownInstructions(ctx, p.identity(s, active.Instructions))
+	return text, slices.DeleteFunc(unread, func(name string) bool {
+		_, configured := p.Config(name)
+		return !configured // the project's own prompts are no server, and say nothing there
+	})
 }
 
 // activePrompt reads what the active prompt of a requirements server says, which is a resource of it.
