@@ -37,10 +37,12 @@ vet: ## go vet in every module
 # they run again without it. atexit_sleep_ms=0 removes the pause of one second before each process
 # exits. The -timeout of a package is below the limit in .ci/run, so that a test that hangs prints
 # its stacks. SQLite, which was C once, is built without the detector: instrumented, it takes four
-# times as long, and tests beside it miss their deadlines.
+# times as long, and tests beside it miss their deadlines. The scripts of app/cli start the program
+# 800 times, which under the detector takes longer than what they do.
 test: ## every test, in every module; RACE=1: the main module under the race detector (needs a C compiler)
 ifdef RACE
-	GORACE="atexit_sleep_ms=0 $$GORACE" go test $(RACES) -timeout 15m ./...
+	GORACE="atexit_sleep_ms=0 $$GORACE" go test $(RACES) -skip '^TestScripts$$' -timeout 15m ./...
+	go test -run '^TestScripts$$' -timeout 15m ./internal/app/cli
 	go test -run 'Alloc|Tree|Rule|Docs|FindSecrets' ./internal/testkit/archtest ./internal/relay/calls ./internal/protocol/dialect ./internal/base/excerpt ./internal/relay/gateway ./internal/base/jsonrpc
 else
 	go test ./...
