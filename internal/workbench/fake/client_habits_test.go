@@ -174,9 +174,9 @@ func TestAPlayEndsAsAWhole(t *testing.T) {
 	})
 }
 
-// TestScripts checks the findings of manifest-client and bare-http-client, with servers that they
+// TestClientScripts checks the findings of manifest-client and bare-http-client, with servers that they
 // understand and with others.
-func TestScripts(t *testing.T) {
+func TestClientScripts(t *testing.T) {
 	manifest := func(t *testing.T, server string) []string {
 		t.Helper()
 		var steps []string
