@@ -16,6 +16,15 @@ type aliases struct {
 	key  [32]byte
 }
 
+// newAliases returns aliases that are the same wherever the key is. Without one, each has its own.
+func newAliases(key []byte) *aliases {
+	a := &aliases{}
+	if len(key) > 0 {
+		a.once.Do(func() { copy(a.key[:], key) })
+	}
+	return a
+}
+
 func (a *aliases) of(principal string) string {
 	if principal == "" {
 		return ""

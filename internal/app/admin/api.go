@@ -60,8 +60,11 @@ type Options struct {
 	Refusal func() *Refusal
 	// Store returns where what must last is kept. Store may be nil.
 	Store func() store.State
-	// Replicas returns the processes that serve the same clients. It is nil for a process alone.
+	// Replicas returns the processes that serve the same clients, and Fleet asks them. AliasKey makes the aliases that
+	// all of them show. They are nil for a process alone.
 	Replicas func() []Replica
+	Fleet    Fleet
+	AliasKey []byte
 	// Desk makes API keys, Roster invites people and lets them in, and Safe keeps secrets. If one of them
 	// is nil, the routes about them say that nothing is stored.
 	Desk   *access.Desk
@@ -88,6 +91,7 @@ type Options struct {
 type API struct {
 	opts    Options
 	project project
+	fleet   *fleet
 	door    door
 	front   front
 	others  others
@@ -133,9 +137,10 @@ func New(o Options) *API {
 	if o.Env == nil {
 		o.Env = func(string) (string, bool) { return "", false }
 	}
-	p, alias := project{o.Project}, &aliases{}
+	p, alias := project{o.Project}, newAliases(o.AliasKey)
+	all := &fleet{o.Fleet, o.Access, p}
 	a := &API{
-		opts: o, project: p, document: sync.OnceValue(func() object { return document(o.Version) }),
+		opts: o, project: p, fleet: all, document: sync.OnceValue(func() object { return document(o.Version) }),
 		door:  door{project: p, access: o.Access, closed: o.Closed},
 		front: front{project: p, access: o.Access, local: o.Local, publicURL: o.PublicURL, consoleOff: o.ConsoleOff, version: o.Version, views: o.Views, closed: o.Closed},
 		statusAPI: statusAPI{
@@ -144,8 +149,8 @@ func New(o Options) *API {
 		},
 		catalogAPI: catalogAPI{project: p},
 		clientAPI:  clientAPI{project: p, alias: alias},
-		callAPI:    callAPI{project: p, access: o.Access, calls: o.Calls, alias: alias, streams: NewStreams(mostCallStreams)},
-		logAPI:     logAPI{project: p, recent: o.Recent, streams: NewStreams(mostLogStreams)},
+		callAPI:    callAPI{project: p, access: o.Access, calls: o.Calls, alias: alias, fleet: all, streams: NewStreams(mostCallStreams)},
+		logAPI:     logAPI{project: p, recent: o.Recent, fleet: all, streams: NewStreams(mostLogStreams)},
 		runAPI:     runAPI{project: p, access: o.Access, version: o.Version, streams: NewStreams(mostRunStreams), safe: o.Safe},
 		examAPI:    examAPI{project: p, streams: NewStreams(mostExamStreams)},
 		draftAPI:   draftAPI{project: p, config: o.Config, env: o.Env, secrets: o.Secrets, reload: o.Reload, log: o.Log},
@@ -153,7 +158,7 @@ func New(o Options) *API {
 	h := house{project: p, access: o.Access, desk: o.Desk, roster: o.Roster, safe: o.Safe}
 	a.keyAPI, a.peopleAPI, a.secretAPI, a.promptAPI = keyAPI{h, o.Calls}, peopleAPI{h, linkBase(&o), a.ProjectNames, a.inUse}, secretAPI{h}, promptAPI{h}
 	a.exampleAPI = exampleAPI{h, &a.runAPI}
-	a.grantAPI, a.pinAPI, a.questionAPI = grantAPI{h, o.Ledger}, pinAPI{h}, questionAPI{h}
+	a.grantAPI, a.pinAPI, a.questionAPI = grantAPI{h, o.Ledger}, pinAPI{h}, questionAPI{h, all}
 	a.signInAPI = signInAPI{house: h, desk: o.SignIns, projects: a.allProjects}
 	a.auditAPI = auditAPI{h, o.Trail, newAuditCheck()}
 	a.projectAPI = projectAPI{house: h, door: &a.door, homes: o.Homes, inUse: a.inUse, file: o.Config}

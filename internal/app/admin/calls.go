@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,11 +21,14 @@ import (
 type Calls struct {
 	Calls  []Call `json:"calls" doc:"running and ended calls, the newest first"`
 	Before uint64 `json:"before,omitempty" doc:"the parameter before for the next older calls; left out if there are none"`
+	// Missing are those whose calls aren't there.
+	Missing []Missing `json:"missing,omitempty" doc:"the other replicas that have not said which calls they know; left out if all have, or for a process alone"`
 }
 
 // Call is one call from a client. Secrets in its strings are masked.
 type Call struct {
 	Project   string     `json:"project" doc:"the project whose endpoint the client used"`
+	Replica   string     `json:"replica,omitempty" doc:"the name of the replica that has the call; left out for a process alone"`
 	Number    uint64     `json:"number" doc:"the number of the call in this process; later calls have higher numbers"`
 	Outcome   string     `json:"outcome" doc:"running; ok; cancelled; tool_error: the result has isError; failed: the server answered with an error; refused: Dragoman answered with an error, and no server got the call; parked: the call waits for its client's answers; not_sent: it failed before the server got it; unknown: it failed, but the server may have run it"`
 	Cause     string     `json:"cause,omitempty" doc:"why Dragoman answered with an error, such as timeout or exited"`
@@ -62,6 +67,15 @@ type CallLoss struct {
 	Why  string `json:"why" doc:"the reason for the loss, as a phrase"`
 }
 
+// ID returns what a path or a person says for the call: its number, after the name of its replica if there are several.
+func (c Call) ID() string {
+	number := strconv.FormatUint(c.Number, 10)
+	if c.Replica == "" {
+		return number
+	}
+	return c.Replica + "." + number
+}
+
 // OutcomeRunning is the Outcome of a call that has not ended.
 const OutcomeRunning = "running"
 
@@ -80,7 +94,7 @@ const (
 // CallQuery selects calls. In all fields except Limit, the zero value selects all calls.
 type CallQuery struct {
 	Server, Client, Method, Outcome, Text string // the query parameters of /api/v1/calls; "" selects all calls
-	Before                                uint64 // only calls with a lower number; 0 means no limit
+	Before                                uint64 // only calls with a lower number, or that have started earlier if it's a time; 0 means no limit
 	Limit                                 int    // the maximum number of calls to return
 }
 
@@ -107,9 +121,17 @@ func readCallQuery(r *http.Request) (q CallQuery, bad *Problem) {
 	return q, nil
 }
 
+// leastTime is from where on CallQuery.Before is a time, in microseconds since 1970: numbers of several replicas say
+// nothing about which call is older. No process counts that far.
+const leastTime = 1 << 49
+
 // may reports whether a call matches the parameters before and server of a query.
 func (q *CallQuery) may(c *calls.Call) bool {
-	return (q.Before == 0 || c.Number < q.Before) && (q.Server == "" || q.Server == c.Server)
+	older := q.Before == 0 || c.Number < q.Before
+	if q.Before >= leastTime {
+		older = uint64(c.Start.UnixMicro()) < q.Before
+	}
+	return older && (q.Server == "" || q.Server == c.Server)
 }
 
 // selects reports whether a call matches the parameters client, method, outcome and q of a query.
@@ -140,10 +162,52 @@ type callAPI struct {
 	access  *Access
 	calls   *calls.Ring
 	alias   *aliases
+	fleet   *fleet
 	streams *Streams
 }
 
-// CallsOf returns the calls that q selects, newest first. Secrets in the calls are masked.
+// CallsFrom returns the calls that q selects, newest first, also those of the other replicas. They answer whoever has sent
+// r. If r is nil, they aren't asked.
+func (a *callAPI) CallsFrom(r *http.Request, q CallQuery) Calls {
+	out := a.CallsOf(q)
+	a.gather(r, &q, &out)
+	return out
+}
+
+// gather adds the calls of the other replicas.
+func (a *callAPI) gather(r *http.Request, q *CallQuery, out *Calls) {
+	if len(a.fleet.of(r)) == 0 {
+		return
+	}
+	more := out.Before > 0
+	out.Missing = gather(a.fleet, r, a.fleet.path("/calls", q.values()), func(_ Other, x *Calls) {
+		more = more || x.Before > 0
+		out.Calls = append(out.Calls, x.Calls...)
+	})
+	slices.SortStableFunc(out.Calls, func(x, y Call) int { return y.Started.Compare(x.Started) })
+	if len(out.Calls) > q.Limit {
+		out.Calls, more = out.Calls[:q.Limit], true
+	}
+	if out.Before = 0; more && len(out.Calls) > 0 {
+		out.Before = uint64(out.Calls[len(out.Calls)-1].Started.UnixMicro())
+	}
+}
+
+// values returns the query parameters of a request with q.
+func (q *CallQuery) values() url.Values {
+	v := url.Values{"limit": {strconv.Itoa(q.Limit)}}
+	for name, text := range map[string]string{"server": q.Server, "client": q.Client, "method": q.Method, "outcome": q.Outcome, "q": q.Text} {
+		if text != "" {
+			v.Set(name, text)
+		}
+	}
+	if q.Before > 0 {
+		v.Set("before", strconv.FormatUint(q.Before, 10))
+	}
+	return v
+}
+
+// CallsOf returns the calls of this process that q selects, newest first. Secrets in the calls are masked.
 func (a *callAPI) CallsOf(q CallQuery) Calls {
 	out := Calls{Calls: []Call{}}
 	clean := a.cleaner()
@@ -198,7 +262,7 @@ func (a *callAPI) cleaner() func(server, text string) string {
 func (a *callAPI) call(c *calls.Call, now time.Time, clean func(server, text string) string) Call {
 	text := func(s string) string { return clean(c.Server, s) }
 	x := Call{
-		Project: a.project.name(), Number: c.Number, Outcome: string(c.Outcome), Cause: c.Cause, Code: c.Code,
+		Project: a.project.name(), Replica: a.fleet.self(), Number: c.Number, Outcome: string(c.Outcome), Cause: c.Cause, Code: c.Code,
 		Client: CallClient{
 			Name: text(c.Client.Name), Version: text(c.Client.Version), Revision: revisionText(c.Client.Revision), Principal: a.alias.of(c.Client.Who.Key()),
 		},
@@ -233,6 +297,7 @@ func (a *callAPI) readCalls(r *http.Request) (any, *Problem) {
 	for i := range out.Calls {
 		out.Calls[i].Reason = reason(&out.Calls[i])
 	}
+	a.gather(r, &q, &out)
 	return out, nil
 }
 

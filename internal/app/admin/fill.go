@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"maps"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -109,10 +110,57 @@ func (a *statusAPI) Report() *Report {
 }
 
 // readStatus answers GET /status.
-func (a *API) readStatus() *Report {
+func (a *API) readStatus(asked *http.Request) *Report {
 	r := a.Report()
 	r.RuleWarnings = a.ruleAPI.RuleWarnings()
+	if len(r.Replicas) > 0 {
+		r.Digest = a.project.Current().Digest()
+		a.gatherStatus(asked, r)
+	}
 	return r
+}
+
+// gatherStatus adds to each replica that runs what it says itself.
+func (a *API) gatherStatus(asked *http.Request, r *Report) {
+	by := map[string]*Replica{} // those that run, whose names differ
+	for i := range r.Replicas {
+		x := &r.Replicas[i]
+		if x.Self {
+			x.fill(r)
+		}
+		if x.runs() {
+			by[x.Name] = x
+		}
+	}
+	missing := gather(a.fleet, asked, a.fleet.path("/status", nil), func(of Other, said *Report) {
+		if x := by[of.Name]; x != nil {
+			x.fill(said)
+		}
+	})
+	for _, m := range missing {
+		if x := by[m.Replica]; x != nil {
+			x.Problem = m.Problem
+		}
+	}
+}
+
+// runs reports whether the others know nothing of an end.
+func (x *Replica) runs() bool { return x.State != "gone" && x.State != "dead" }
+
+// fill sets what a replica says of itself.
+func (x *Replica) fill(r *Report) {
+	x.Digest, x.Requests, x.Parked, x.Questions = r.Digest, r.Requests, len(r.Parked), r.Questions
+	for _, n := range r.Conversations {
+		x.Sessions += n
+	}
+	for i := range r.Servers {
+		s := &r.Servers[i]
+		y := ReplicaServer{Name: s.Name, State: s.State, Running: s.Running, Calls: s.Calls, FailedCalls: s.FailedCalls}
+		if y.Reason = s.Reason; s.Failure != nil && s.State != string(upstream.Ready) {
+			y.Reason = s.Failure.Sentence
+		}
+		x.Servers = append(x.Servers, y)
+	}
 }
 
 func storeOf(x store.State) *Store {

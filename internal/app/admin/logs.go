@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
@@ -19,12 +21,14 @@ import (
 // Logs is the response of /api/v1/logs. It contains the last records, oldest first.
 type Logs struct {
 	Records []LogRecord `json:"records" doc:"the last records, the oldest first"`
+	Missing []Missing   `json:"missing,omitempty" doc:"the other replicas that have not sent their records; left out if all have, or for a process alone"`
 }
 
 // LogRecord is a log record of Dragoman, or a line that a server wrote to stderr. Secrets in a
 // LogRecord are masked. Control characters in Text and in the values of Attributes are escaped.
 type LogRecord struct {
 	ID         string     `json:"id" doc:"the record's position, for the header Last-Event-ID or the query parameter after"`
+	Replica    string     `json:"replica,omitempty" doc:"the name of the replica that has written the record; left out for a process alone"`
 	Time       time.Time  `json:"time" doc:"when the record was written, or when the line of stderr arrived"`
 	Level      string     `json:"level" doc:"debug, info, warn or error; always info for lines of stderr"`
 	Server     string     `json:"server,omitempty" doc:"the server's name; left out if the record isn't about a server"`
@@ -114,6 +118,7 @@ type logQuery struct {
 type logAPI struct {
 	project project
 	recent  *logring.Ring
+	fleet   *fleet
 	streams *Streams
 }
 
@@ -180,7 +185,7 @@ func (a *logAPI) logRecord(x *logring.Record, m masks) LogRecord {
 		return excerpt.MaskSecrets(text)
 	}
 	r := LogRecord{
-		ID:   eventID(a.recent.Epoch(), x.Seq, x.Ordinal),
+		ID: eventID(a.recent.Epoch(), x.Seq, x.Ordinal), Replica: a.fleet.self(),
 		Time: x.Time.UTC(), Level: levelName(x.Level), Server: x.Server, Source: SourceLog, Missed: x.Missed,
 	}
 	if x.Stderr {
@@ -224,7 +229,22 @@ func (a *logAPI) readLogs(r *http.Request) (any, *Problem) {
 	if bad != nil {
 		return nil, bad
 	}
-	return Logs{Records: a.records(q)}, nil
+	out := Logs{Records: a.records(q)}
+	if lastEventID(r) == "" { // what comes after a record is known only where the record is
+		a.gather(r, &q, &out)
+	}
+	return out, nil
+}
+
+// gather adds the records of the other replicas.
+func (a *logAPI) gather(r *http.Request, q *logQuery, out *Logs) {
+	query := url.Values{"limit": {strconv.Itoa(q.last)}}
+	if q.filter.Server != "" {
+		query.Set("server", q.filter.Server)
+	}
+	out.Missing = gather(a.fleet, r, a.fleet.path("/logs", query), func(_ Other, x *Logs) { out.Records = append(out.Records, x.Records...) })
+	slices.SortStableFunc(out.Records, func(x, y LogRecord) int { return x.Time.Compare(y.Time) })
+	out.Records = out.Records[max(0, len(out.Records)-q.last):]
 }
 
 // records returns the records that a query selects, oldest first.

@@ -63,7 +63,7 @@ func (a *API) For(name string) (*API, *runtime.Project) {
 	x = New(Options{
 		Project: p, Budget: p.Budget(), Recent: p.Recent(), Calls: p.Calls(), Losses: a.opts.Losses,
 		Log: a.opts.Log, Version: a.opts.Version, Local: a.opts.Local, PublicURL: a.opts.PublicURL, Access: a.opts.Access,
-		ConsoleOff: a.opts.ConsoleOff, Env: a.opts.Env, Desk: a.opts.Desk, Roster: a.opts.Roster, Safe: a.opts.Safe, Trail: a.opts.Trail, SignIns: a.opts.SignIns,
+		ConsoleOff: a.opts.ConsoleOff, Env: a.opts.Env, Desk: a.opts.Desk, Roster: a.opts.Roster, Safe: a.opts.Safe, Trail: a.opts.Trail, SignIns: a.opts.SignIns, Fleet: a.opts.Fleet, AliasKey: a.opts.AliasKey,
 	})
 	x.ruleAPI.projects, x.ruleAPI.open = a.ruleAPI.projects, a.ruleAPI.open
 	if o.all == nil {

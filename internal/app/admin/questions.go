@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"net/http"
+	"net/url"
 	"slices"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 type Questions struct {
 	Mode      string          `json:"mode" enum:"off,console" doc:"the setting questions; off means that no further questions arrive"`
 	Questions []QuestionEntry `json:"questions" doc:"the questions that wait, oldest first: all for an operator, and those about their own calls for anybody else"`
+	Missing   []Missing       `json:"missing,omitempty" doc:"the other replicas that have not said what waits there; left out if all have, or for a process alone"`
 }
 
 // QuestionEntry is a question in the list.
@@ -29,6 +31,7 @@ type QuestionEntry struct {
 	Client  string    `json:"client,omitempty" doc:"what the client calls itself; left out if it doesn't say"`
 	Who     string    `json:"who" doc:"whose call waits: the name of a person or a key, or local"`
 	Mine    bool      `json:"mine" doc:"whether it's yours"`
+	Replica string    `json:"replica,omitempty" doc:"the name of the replica that has the call; left out for a process alone"`
 	Call    uint64    `json:"call" doc:"the call's number, as in calls"`
 	Message string    `json:"message" doc:"the question; at most 1 KiB in lists, and 16 KiB otherwise"`
 	Since   time.Time `json:"since" doc:"when it was asked"`
@@ -76,7 +79,10 @@ var questionRoutes = []route{
 const maxQuestionInList = 1 << 10
 
 // questionAPI shows the questions of a project, and answers them.
-type questionAPI struct{ house }
+type questionAPI struct {
+	house
+	fleet *fleet
+}
 
 // asker is who sends a request about questions.
 type asker struct {
@@ -99,10 +105,19 @@ func (a *questionAPI) ReadQuestions(r *http.Request) (Questions, *Problem) {
 	if bad != nil {
 		return Questions{}, bad
 	}
-	return a.QuestionsFor(who), nil
+	return a.QuestionsFrom(r, who), nil
 }
 
-// QuestionsFor returns what waits for somebody who has a role in the project.
+// QuestionsFrom returns what waits for who, who has a role in the project and has sent r, at all replicas. If r is nil,
+// the others aren't asked.
+func (a *questionAPI) QuestionsFrom(r *http.Request, who *identity.Principal) Questions {
+	out := a.QuestionsFor(who)
+	out.Missing = gather(a.fleet, r, a.fleet.path("/questions", nil), func(_ Other, x *Questions) { out.Questions = append(out.Questions, x.Questions...) })
+	slices.SortStableFunc(out.Questions, func(x, y QuestionEntry) int { return x.Since.Compare(y.Since) })
+	return out
+}
+
+// QuestionsFor returns what waits in this process for somebody who has a role in the project.
 func (a *questionAPI) QuestionsFor(who *identity.Principal) Questions {
 	k := a.asker(who)
 	out := Questions{Mode: "off", Questions: []QuestionEntry{}}
@@ -131,7 +146,7 @@ func (a *questionAPI) entry(k asker, q *questions.Question, most int) QuestionEn
 	text := func(s string, most int) string { return excerpt.Lines(cleanHead(s, clean), most) }
 	return QuestionEntry{
 		ID: q.ID, Kind: q.Kind(), Server: q.Server, Item: text(q.Item, maxTitle), Client: text(q.Client, maxTitle), Who: a.whose(q.Who), Mine: k.owns(q),
-		Call: q.Call, Message: text(q.Message, most), Since: q.Since.UTC(), Until: q.Until.UTC(),
+		Replica: a.fleet.self(), Call: q.Call, Message: text(q.Message, most), Since: q.Since.UTC(), Until: q.Until.UTC(),
 	}
 }
 
@@ -166,14 +181,18 @@ func (a *questionAPI) ReadQuestion(r *http.Request, id string) (QuestionDetails,
 	if bad != nil {
 		return QuestionDetails{}, bad
 	}
-	return a.QuestionFor(who, id)
+	return a.QuestionFrom(r, who, id)
 }
 
-// QuestionFor returns a question for somebody who has a role in the project.
-func (a *questionAPI) QuestionFor(who *identity.Principal, id string) (QuestionDetails, *Problem) {
+// QuestionFrom returns a question for who, who has a role in the project and has sent r. If this process doesn't have
+// it, the other replicas are asked, unless r is nil.
+func (a *questionAPI) QuestionFrom(r *http.Request, who *identity.Principal, id string) (QuestionDetails, *Problem) {
 	k := a.asker(who)
 	q, bad := a.find(k, id)
-	if bad != nil {
+	switch {
+	case bad != nil && bad.Status == http.StatusNotFound:
+		return found[QuestionDetails](a.fleet, r, http.MethodGet, a.fleet.path("/questions/"+url.PathEscape(id), nil), nil, bad)
+	case bad != nil:
 		return QuestionDetails{}, bad
 	}
 	out := QuestionDetails{QuestionEntry: a.entry(k, &q, questions.MostMessage), URL: q.URL}
@@ -189,14 +208,22 @@ func (a *questionAPI) AnswerQuestion(r *http.Request, id string, in QuestionAnsw
 	if bad != nil {
 		return QuestionAnswered{}, bad
 	}
-	return a.AnswerFor(who, id, in)
+	return a.AnswerFrom(r, who, id, in)
 }
 
-// AnswerFor lets somebody answer a question who has a role in the project.
-func (a *questionAPI) AnswerFor(who *identity.Principal, id string, in QuestionAnswer) (QuestionAnswered, *Problem) {
+// AnswerFrom lets who answer a question, who has a role in the project and has sent r. If another replica has it, the
+// answer goes there.
+func (a *questionAPI) AnswerFrom(r *http.Request, who *identity.Principal, id string, in QuestionAnswer) (QuestionAnswered, *Problem) {
 	k := a.asker(who)
 	q, bad := a.find(k, id)
 	switch {
+	case bad != nil && bad.Status == http.StatusNotFound:
+		body := jsonrpc.AppendQuote([]byte(`{"action":`), in.Action)
+		if len(in.Content) > 0 {
+			body = append(append(body, `,"content":`...), in.Content...) // byte for byte
+		}
+		body = append(body, '}')
+		return found[QuestionAnswered](a.fleet, r, http.MethodPost, a.fleet.path("/questions/"+url.PathEscape(id)+"/answer", nil), body, bad)
 	case bad != nil:
 		return QuestionAnswered{}, bad
 	case q.Who != nil && k.Principal != identity.Local && q.Who.Seat == k.Seat:

@@ -60,7 +60,7 @@ var (
 	}
 	logParameters = []parameter{
 		{"limit", "integer", "how many past records to send, 0 to 20000; the default is 100"},
-		{"after", "string", "only records after the one with this id"},
+		{"after", "string", "only records after the one with this id; with replicas, only those of the one that answers"},
 	}
 )
 
@@ -73,7 +73,7 @@ func routes() []route {
 		},
 		{
 			method: http.MethodGet, path: "/status", open: true, least: identity.Viewer, name: "status",
-			summary: "What `dragoman status` shows", answer: Report{}, read: func(a *API, _ *http.Request) (any, *Problem) { return a.readStatus(), nil },
+			summary: "What `dragoman status` shows", answer: Report{}, read: func(a *API, r *http.Request) (any, *Problem) { return a.readStatus(r), nil },
 		},
 		{
 			method: http.MethodGet, path: "/logs", open: true, least: identity.Viewer, name: "logs",
@@ -111,7 +111,7 @@ var callParameters = []parameter{
 	{"method", "string", "only calls of this method"},
 	{"outcome", "string", "only calls with this outcome; loss selects calls of which a part was left out"},
 	{"q", "string", "only calls that contain this text in a name, a URI, the cause or the trace id"},
-	{"before", "integer", "only calls older than the one with this number"},
+	{"before", "integer", "only calls older than the one with this number; with replicas, a time in microseconds since 1970, as in the answer"},
 	{"limit", "integer", "how many calls to return, 0 to 2000; the default is 50"},
 }
 

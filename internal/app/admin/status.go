@@ -24,6 +24,7 @@ type Report struct {
 	ProjectProblems []ProjectProblem `json:"projectProblems,omitempty" doc:"the projects that aren't in use as the configuration file or the store has them; left out if all are, and in reports about a project other than default"`
 	RuleWarnings    []string         `json:"ruleWarnings,omitempty" doc:"what isn't right with the project's rules, limits and tools that are always listed although they are in use, such as a name that nobody has, as sentences; left out if nothing is"`
 	Store           *Store           `json:"store,omitempty" doc:"where secrets and whatever else must last is kept; left out in reports about a project other than default"`
+	Digest          string           `json:"digest,omitempty" doc:"says which configuration is in use: replicas with different digests have different ones; left out for a process alone, and in reports about a project other than default"`
 	Replicas        []Replica        `json:"replicas,omitempty" doc:"the replicas that share the store, the oldest first, with those that ended in the last day; left out for a process alone, and in reports about a project other than default"`
 	Audit           *Audit           `json:"audit,omitempty" doc:"what is recorded of requests; left out if nothing is, and in reports about a project other than default"`
 	Conversations   map[string]int   `json:"conversations" doc:"number of sessions with clients, by transport; transports without sessions are left out"`
@@ -70,14 +71,32 @@ type Store struct {
 
 // Replica is a process of several that serve the same clients; see docs/cluster.md.
 type Replica struct {
-	Name          string    `json:"name" doc:"its name in the configuration, or that of its machine"`
+	Name          string    `json:"name" doc:"its name in the configuration, or that of its machine, with its incarnation if several that run have the same"`
+	Incarnation   string    `json:"incarnation" doc:"which process it is; each start makes a new one"`
 	Address       string    `json:"address" doc:"where the other replicas reach it"`
 	Version       string    `json:"version" doc:"its version of Dragoman"`
 	State         string    `json:"state" enum:"ready,draining,gone,dead" doc:"ready; draining: it ends its calls and stops then; gone: it has stopped; dead: it wrote nothing and didn't answer, so another replica has given it up"`
 	Self          bool      `json:"self,omitempty" doc:"whether it's the one that made this report"`
 	Started       time.Time `json:"started" doc:"when it started"`
 	SilentSeconds int64     `json:"silentSeconds" doc:"how many seconds ago it last wrote that it lives, when we looked"`
-	Problem       string    `json:"problem,omitempty" doc:"why it can't reach the database now; only of the one that made this report"`
+	Problem       string    `json:"problem,omitempty" doc:"of the one that made this report: why it can't reach the database now; of another one that runs: why it has not said how it is"`
+	// What it says itself is missing for one that has a problem, or doesn't run.
+	Digest    string          `json:"digest,omitempty" doc:"says which configuration it uses, as in the report; left out if it has not said"`
+	Sessions  int             `json:"sessions,omitempty" doc:"number of sessions with clients at it"`
+	Requests  int             `json:"requests,omitempty" doc:"number of running requests at it that belong to no session"`
+	Parked    int             `json:"parked,omitempty" doc:"number of calls at it that wait for a modern client"`
+	Questions int             `json:"questions,omitempty" doc:"number of questions at it that wait for a person"`
+	Servers   []ReplicaServer `json:"servers,omitempty" doc:"the servers as it sees them, in the order of its configuration"`
+}
+
+// ReplicaServer is a server as a replica sees it.
+type ReplicaServer struct {
+	Name        string `json:"name" doc:"the server's name in the configuration"`
+	State       string `json:"state" doc:"its state, as in the report"`
+	Reason      string `json:"reason,omitempty" doc:"why it's in this state; left out if it works"`
+	Running     int    `json:"running" doc:"number of calls of the replica that are running at the server"`
+	Calls       uint64 `json:"calls" doc:"number of calls of the replica that have ended"`
+	FailedCalls uint64 `json:"failedCalls" doc:"number of those that gave the client an error"`
 }
 
 // InFlight describes the memory that running requests and their answers use now. Held and Limit are

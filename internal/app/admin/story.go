@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -138,6 +139,30 @@ func (a *callAPI) StoryOf(number uint64) (s Story, ok bool) {
 	return s, true
 }
 
+// StoryFrom returns a call with its messages for whoever has sent r. id is a Call's ID. If another replica has the call,
+// it's asked, unless r is nil.
+func (a *callAPI) StoryFrom(r *http.Request, id string) (s Story, bad *Problem) {
+	rest, to, bad := a.fleet.home(r, id)
+	if bad != nil {
+		return s, bad
+	}
+	number, bad := callNumber(rest)
+	switch {
+	case bad != nil:
+	case to != nil:
+		var text []byte
+		if text, bad = a.fleet.from(r, to, "/calls/"+rest, nil); bad == nil && json.Unmarshal(text, &s) != nil {
+			bad = noCall(number)
+		}
+	default:
+		var ok bool
+		if s, ok = a.StoryOf(number); !ok {
+			bad = noCall(number)
+		}
+	}
+	return s, bad
+}
+
 // maxReason is the length of a Call's Reason in bytes.
 const maxReason = 500
 
@@ -260,7 +285,7 @@ func headOf(h *trails.Head, sent bool, notes *calls.Notes) *Head {
 var storyRoutes = []route{
 	{
 		method: http.MethodGet, path: "/calls/{number}", least: identity.Viewer, name: "call",
-		summary: "One call with the client's and the server's messages, and what was changed in them", answer: Story{}, problems: []int{404}, read: (*API).readCall,
+		summary: "One call with the client's and the server's messages, and what was changed in them; with replicas, write NAME.NUMBER", answer: Story{}, problems: []int{404}, read: (*API).readCall,
 	},
 	{
 		method: http.MethodGet, path: "/calls/{number}/transcript", least: identity.Viewer, name: "transcript",
@@ -279,19 +304,12 @@ var storyRoutes = []route{
 
 // readCall answers /api/v1/calls/NUMBER.
 func (a *callAPI) readCall(r *http.Request) (any, *Problem) {
-	number, bad := callNumber(r)
-	if bad != nil {
-		return nil, bad
-	}
-	if s, ok := a.StoryOf(number); ok {
-		return s, nil
-	}
-	return nil, noCall(number)
+	return result(a.StoryFrom(r, r.PathValue("number")))
 }
 
-// callNumber reads the number of a call from the path of a request.
-func callNumber(r *http.Request) (uint64, *Problem) {
-	number, err := strconv.ParseUint(r.PathValue("number"), 10, 64)
+// callNumber reads the number of a call.
+func callNumber(text string) (uint64, *Problem) {
+	number, err := strconv.ParseUint(text, 10, 64)
 	if err != nil || number == 0 {
 		return 0, &Problem{Type: "no-such-call", Title: "No such call", Status: http.StatusNotFound, Detail: "Write the number of a call at the end of the path."}
 	}

@@ -90,8 +90,10 @@ func ReplicasLine(all []Replica) string {
 		switch {
 		case x.State == "gone":
 			continue
-		case x.Problem != "":
+		case x.Problem != "" && x.Self:
 			part += " (this one; it can't reach the database: " + x.Problem + ")"
+		case x.Problem != "":
+			part += " (" + x.Problem + ")"
 		case x.Self:
 			part += " (this one)"
 		case x.State != "dead" && x.SilentSeconds > 3:
@@ -100,6 +102,53 @@ func ReplicasLine(all []Replica) string {
 		parts = append(parts, part)
 	}
 	return "replicas: " + strings.Join(parts, ", ")
+}
+
+// ReplicaLines says what each replica says of itself, if it isn't the same for all: one line for each with clients or
+// with servers that don't work there, and one if they have different configurations.
+func ReplicaLines(all []Replica) (lines []string) {
+	by := map[string][]string{} // the names of the replicas, by their digests
+	for i := range all {
+		x := &all[i]
+		if x.Digest == "" {
+			continue
+		}
+		by[x.Digest] = append(by[x.Digest], x.Name)
+		line := fmt.Sprintf("%s: sessions of clients: %d, requests without a session: %d, parked calls: %d", x.Name, x.Sessions, x.Requests, x.Parked)
+		if x.Questions > 0 {
+			line += fmt.Sprintf(", questions for a person: %d", x.Questions)
+		}
+		for _, s := range x.Servers {
+			if s.Reason != "" && s.State != "ready" {
+				line += "; " + s.Name + " " + s.State + ": " + s.Reason
+			}
+		}
+		lines = append(lines, line)
+	}
+	if len(by) > 1 {
+		var parts []string
+		for _, digest := range slices.Sorted(maps.Keys(by)) {
+			parts = append(parts, strings.Join(by[digest], ", ")+" "+digest)
+		}
+		lines = append(lines, "the replicas have different configurations ("+strings.Join(parts, "; ")+"); give all of them the same file")
+	}
+	return lines
+}
+
+// CallsOf returns how many calls to a server have ended, and how many run, at all replicas that have said it.
+func (r *Report) CallsOf(s *Server) (ended uint64, running int) {
+	ended, running = s.Calls, s.Running
+	for i := range r.Replicas {
+		if r.Replicas[i].Self {
+			continue
+		}
+		for _, x := range r.Replicas[i].Servers {
+			if x.Name == s.Name {
+				ended, running = ended+x.Calls, running+x.Running
+			}
+		}
+	}
+	return ended, running
 }
 
 // Line returns one line that says why the project isn't in use as it is stored.

@@ -13,11 +13,7 @@ import (
 
 // writeTranscript answers /api/v1/calls/NUMBER/transcript with the result of Transcript.
 func (a *callAPI) writeTranscript(w http.ResponseWriter, r *http.Request) *Problem {
-	number, bad := callNumber(r)
-	var text []byte
-	if bad == nil {
-		text, bad = a.Transcript(number)
-	}
+	text, bad := a.TranscriptFrom(r, r.PathValue("number"))
 	if bad != nil {
 		return bad
 	}
@@ -28,6 +24,22 @@ func (a *callAPI) writeTranscript(w http.ResponseWriter, r *http.Request) *Probl
 	h.Set("X-Content-Type-Options", "nosniff")
 	_, _ = w.Write(text)
 	return nil
+}
+
+// TranscriptFrom does the same as Transcript for whoever has sent r; see StoryFrom.
+func (a *callAPI) TranscriptFrom(r *http.Request, id string) ([]byte, *Problem) {
+	rest, to, bad := a.fleet.home(r, id)
+	if bad != nil {
+		return nil, bad
+	}
+	if to != nil {
+		return a.fleet.from(r, to, "/calls/"+rest+"/transcript", nil)
+	}
+	number, bad := callNumber(rest)
+	if bad != nil {
+		return nil, bad
+	}
+	return a.Transcript(number)
 }
 
 // Transcript returns a tape of a call, which `dragoman replay` plays. The tape contains the

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -45,7 +46,9 @@ duration. Why a call failed stands at its end, on a terminal under it.
 
 With NUMBER, print the messages of one call, on the client's side and on the
 server's, with what was changed between them and why. A letter marks each
-reason, a number in brackets each part that was lost in translation.
+reason, a number in brackets each part that was lost in translation. If several
+replicas serve together, you get the calls of all, and NUMBER begins with the
+name of one, as in the table: r1.41.
 
 "dragoman serve" keeps the last 2,000 calls in memory, and up to 64 MiB of
 their messages unless the setting "record" says otherwise. Secrets are masked.
@@ -106,7 +109,7 @@ func (c *callsCommand) check(_ *cobra.Command, args []string) error {
 		return usagef("give the number of one call", "unexpected argument %q after %q", args[1], args[0])
 	}
 	if len(args) == 1 {
-		if n, err := strconv.ParseUint(args[0], 10, 64); err != nil || n == 0 {
+		if !isCall(args[0]) {
 			return usagef("use --server NAME for the calls to one server", "%q is not the number of a call", args[0])
 		}
 		if c.save != "" && c.asJSON {
@@ -185,6 +188,16 @@ func (c *callsCommand) checkServer(ctx context.Context, s *running) error {
 	return noServer(c.server, r, c.file)
 }
 
+// isCall reports whether text says which call: its number, after the name of its replica if there are several.
+func isCall(text string) bool {
+	name, number, named := strings.Cut(text, ".")
+	if !named {
+		name, number = "r", text
+	}
+	n, err := strconv.ParseUint(number, 10, 64)
+	return err == nil && n > 0 && name != "" && !strings.ContainsFunc(name, func(r rune) bool { return r != '-' && !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+}
+
 // oneOf returns an error if value is neither "" nor in list. flag is the flag that has this value.
 func oneOf(flag, value string, list []string) error {
 	if value == "" {
@@ -210,6 +223,7 @@ func (c *callsCommand) printCalls(ctx context.Context, s *running, print func(*a
 			return err
 		}
 	}
+	c.tellMissing(all.Missing, "its calls are not here")
 	if len(all.Calls) > 0 {
 		return nil
 	}
@@ -319,7 +333,7 @@ func callRow(c *admin.Call, zone *time.Location, width int) []screen.Cell {
 		note = strings.Join(callAside(c), "; ")
 	}
 	return tight([]screen.Cell{
-		{Text: strconv.FormatUint(c.Number, 10)}, {Text: c.Started.In(zone).Format(started), Style: screen.Dim}, outcome,
+		{Text: c.ID()}, {Text: c.Started.In(zone).Format(started), Style: screen.Dim}, outcome,
 		{Text: tookOf(c)}, {Text: client}, {Text: c.Server}, {Text: calledOf(c)}, {Text: note},
 	}, width)
 }

@@ -88,7 +88,7 @@ func (c *logsCommand) run(cmd *cobra.Command, args []string) error {
 	if c.follow {
 		err = (&stream{from: s, path: "/api/v1/logs/stream", query: query, take: taking(admin.EventRecord, c.printLogRecord)}).follow(cmd.Context(), c.world)
 	} else {
-		err = printLogs(cmd.Context(), s, query, c.printLogRecord)
+		err = c.printLogs(cmd.Context(), s, query)
 	}
 	var p *problemError
 	if errors.As(err, &p) && p.kind == "no-such-server" {
@@ -102,17 +102,25 @@ func (c *logsCommand) run(cmd *cobra.Command, args []string) error {
 }
 
 // printLogs prints the last log records.
-func printLogs(ctx context.Context, s *running, query url.Values, print func(*admin.LogRecord) error) error {
+func (c *logsCommand) printLogs(ctx context.Context, s *running, query url.Values) error {
 	var all admin.Logs
 	if err := s.decode(ctx, "/api/v1/logs", query, &all); err != nil {
 		return err
 	}
 	for i := range all.Records {
-		if err := print(&all.Records[i]); err != nil {
+		if err := c.printLogRecord(&all.Records[i]); err != nil {
 			return err
 		}
 	}
+	c.tellMissing(all.Missing, "its records are not here")
 	return nil
+}
+
+// tellMissing says which replicas have not said what they know.
+func (w *world) tellMissing(all []admin.Missing, so string) {
+	for _, x := range all {
+		w.status.label(yellow, "warning", "replica "+x.Replica+": "+x.Problem+", so "+so)
+	}
 }
 
 // printLogRecord prints a log record on one line. If records before this record were dropped, it
@@ -142,6 +150,9 @@ func logLine(r *admin.LogRecord, zone *time.Location, colour bool) string {
 	var b strings.Builder
 	b.WriteString(paint(screen.Dim, r.Time.In(zone).Format(time.DateTime)))
 	b.WriteByte(' ')
+	if r.Replica != "" {
+		b.WriteString(paint(screen.Dim, clean(r.Replica)) + " ")
+	}
 	if r.Source == admin.SourceStderr {
 		b.WriteString(paint(screen.Bold, clean(r.Server)) + " stderr: " + clean(r.Text))
 		return b.String()

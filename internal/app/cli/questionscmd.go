@@ -158,6 +158,7 @@ func (c *questionsCommand) list(cmd *cobra.Command, _ []string) error {
 		if err := s.decode(ctx, "/api/v1/questions", nil, &all); err != nil {
 			return err
 		}
+		c.tellMissing(all.Missing, "what waits there is not here")
 		switch {
 		case c.asJSON:
 			return c.printJSON(all, "  ")

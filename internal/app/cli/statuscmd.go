@@ -165,6 +165,9 @@ func (c *statusCommand) statusText(base string, r *admin.Report, now time.Time) 
 	}
 	if len(r.Replicas) > 0 {
 		b.WriteString(c.paragraph(clean(admin.ReplicasLine(r.Replicas))))
+		for _, line := range admin.ReplicaLines(r.Replicas) {
+			b.WriteString(c.paragraph(clean(line)))
+		}
 	}
 	if r.Audit != nil && r.Audit.Line() != "" {
 		b.WriteString(c.paragraph(clean(r.Audit.Line())))
@@ -200,9 +203,10 @@ func (c *statusCommand) statusText(base string, r *admin.Report, now time.Time) 
 	}
 	for i := range r.Servers {
 		s := &r.Servers[i]
+		calls, running := r.CallsOf(s)
 		t.Rows = append(t.Rows, []screen.Cell{
 			{Text: s.Name}, stateCell(s), {Text: spanOf(now.Sub(s.Since))}, {Text: s.Revision}, {Text: s.Transport},
-			{Text: toolsOf(s)}, {Text: strconv.FormatUint(s.Calls, 10)}, {Text: strconv.Itoa(s.Running)},
+			{Text: toolsOf(s)}, {Text: strconv.FormatUint(calls, 10)}, {Text: strconv.Itoa(running)},
 		})
 	}
 	annotate(&t, r.Servers, now)

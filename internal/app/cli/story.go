@@ -92,7 +92,7 @@ func (p *storyPrinter) paint(y screen.Style, text string) string {
 // head writes what applies to the whole call, such as its outcome and its client.
 func (p *storyPrinter) head(zone *time.Location) {
 	c := &p.Story.Call
-	fmt.Fprintf(p, "call %d: %s", c.Number, p.paint(screen.Bold, clean(calledOf(c))))
+	fmt.Fprintf(p, "call %s: %s", clean(c.ID()), p.paint(screen.Bold, clean(calledOf(c))))
 	if c.Server != "" {
 		fmt.Fprintf(p, " on %s", clean(c.Server))
 	}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -125,7 +126,11 @@ func (s *source) mayAnswer(who *identity.Principal, q *asking) bool {
 	return who == identity.Local || who.Subject == q.subject || who.Subject == "operator" || who.Subject == "admin"
 }
 
-func (s *source) QuestionFor(who *identity.Principal, id string) (admin.QuestionDetails, *admin.Problem) {
+func (s *source) QuestionsFrom(_ *http.Request, who *identity.Principal) admin.Questions {
+	return s.QuestionsFor(who)
+}
+
+func (s *source) QuestionFrom(_ *http.Request, who *identity.Principal, id string) (admin.QuestionDetails, *admin.Problem) {
 	askedLock.Lock()
 	defer askedLock.Unlock()
 	return s.question(who, id)
@@ -141,7 +146,7 @@ func (s *source) question(who *identity.Principal, id string) (admin.QuestionDet
 	return admin.QuestionDetails{}, &admin.Problem{Status: 404, Title: "No such question", Detail: "No question with this id waits for you."}
 }
 
-func (s *source) AnswerFor(who *identity.Principal, id string, in admin.QuestionAnswer) (admin.QuestionAnswered, *admin.Problem) {
+func (s *source) AnswerFrom(_ *http.Request, who *identity.Principal, id string, in admin.QuestionAnswer) (admin.QuestionAnswered, *admin.Problem) {
 	askedLock.Lock()
 	defer askedLock.Unlock()
 	if _, bad := s.question(who, id); bad != nil {
@@ -256,6 +261,16 @@ func (s *source) CallsOf(q admin.CallQuery) (out admin.Calls) {
 	return out
 }
 
+func (s *source) CallsFrom(_ *http.Request, q admin.CallQuery) admin.Calls { return s.CallsOf(q) }
+
+func (s *source) StoryFrom(_ *http.Request, id string) (admin.Story, *admin.Problem) {
+	number, _ := strconv.ParseUint(id, 10, 64)
+	if x, ok := s.StoryOf(number); ok {
+		return x, nil
+	}
+	return admin.Story{}, &admin.Problem{Type: "no-such-call", Status: 404}
+}
+
 func (s *source) StoryOf(number uint64) (admin.Story, bool) {
 	for i := range s.stories {
 		if s.stories[i].Number == number {
@@ -265,9 +280,9 @@ func (s *source) StoryOf(number uint64) (admin.Story, bool) {
 	return admin.Story{}, false
 }
 
-func (s *source) Transcript(number uint64) ([]byte, *admin.Problem) {
-	if x, ok := s.StoryOf(number); ok && len(x.Messages) > 0 && x.Outcome != admin.OutcomeRunning {
-		return fmt.Appendf(nil, "the transcript of call %d\n", number), nil
+func (s *source) TranscriptFrom(_ *http.Request, id string) ([]byte, *admin.Problem) {
+	if x, bad := s.StoryFrom(nil, id); bad == nil && len(x.Messages) > 0 && x.Outcome != admin.OutcomeRunning {
+		return fmt.Appendf(nil, "the transcript of call %s\n", id), nil
 	}
 	return nil, &admin.Problem{Status: 409, Title: "The call has no transcript", Detail: "It has not ended."}
 }

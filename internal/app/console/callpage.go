@@ -87,12 +87,12 @@ type legNote struct{ ID, Mark, Class, Text string }
 
 // storyOf returns the story of the call whose number is in the path of r.
 func (p *callPages) storyOf(r *http.Request) (s admin.Story, err error) {
-	n, err := strconv.ParseUint(r.PathValue("number"), 10, 64)
-	if err == nil {
-		var ok bool
-		if s, ok = p.source.StoryOf(n); ok {
-			return s, nil
-		}
+	s, bad := p.source.StoryFrom(waits(r), r.PathValue("number"))
+	switch {
+	case bad == nil:
+		return s, nil
+	case bad.Type != "no-such-call":
+		return s, problemError(bad, Crumb{"Show all calls", pathOf("calls")})
 	}
 	return s, notFound("No call has the number "+r.PathValue("number"), "Dragoman keeps the last 2,000 calls, and a restart clears them.", Crumb{"Show all calls", pathOf("calls")})
 }
@@ -107,10 +107,10 @@ func (p *callPages) call(r *http.Request) (*View, error) {
 		v.View = showFormatted
 	}
 	v.Views = []choice{{"?", "Formatted", v.View == showFormatted}, {"?view=raw", "Raw", v.View == showRaw}, {"?view=edits", "Edits only", v.View == showEdits}}
-	number := strconv.FormatUint(s.Number, 10)
+	number := s.ID()
 	if len(s.Messages) > 0 {
 		v.JSON = pathOf("calls", number, "wires.json")
-		if _, bad := p.source.Transcript(s.Number); bad != nil {
+		if _, bad := p.source.TranscriptFrom(waits(r), number); bad != nil {
 			v.NoWires = bad.Detail
 		} else {
 			v.Wires, v.Replay = pathOf("calls", number, "wires.txtar"), p.program+" replay call-"+number+".txtar"
@@ -563,13 +563,13 @@ func (p *callPages) serveTranscript(w http.ResponseWriter, r *http.Request) {
 		p.frame.fail(w, r, err)
 		return
 	}
-	text, bad := p.source.Transcript(s.Number)
+	text, bad := p.source.TranscriptFrom(r, s.ID())
 	if bad != nil {
 		p.frame.fail(w, r, &pageError{Status: bad.Status, Title: bad.Title, Text: bad.Detail, Next: Crumb{"Show the call", pathOf("calls", r.PathValue("number"))}})
 		return
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.Header().Set("Content-Disposition", `attachment; filename="call-`+strconv.FormatUint(s.Number, 10)+`.txtar"`)
+	w.Header().Set("Content-Disposition", `attachment; filename="call-`+s.ID()+`.txtar"`)
 	_, _ = w.Write(text)
 }
 
@@ -590,6 +590,6 @@ func (p *callPages) serveWires(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Content-Disposition", `attachment; filename="call-`+strconv.FormatUint(s.Number, 10)+`.json"`)
+	w.Header().Set("Content-Disposition", `attachment; filename="call-`+s.ID()+`.json"`)
 	_, _ = w.Write(body.Bytes())
 }

@@ -20,7 +20,8 @@ type callList struct {
 	Older                               string // the link to older calls; "" for none
 	Newest                              string // the link to the newest calls; "" if the page shows the newest calls
 	Any                                 bool   // a filter is set
-	Total                               uint64 // the number of calls that match the filters; it grows when there are new calls
+	Total                               uint64 // the number of this process's calls that match the filters; it grows when there are new calls
+	Missing                             []admin.Missing
 }
 
 // callPages are the list of calls, and the page of each call with its messages.
@@ -28,8 +29,9 @@ type callPages struct {
 	frame  *frame
 	source interface {
 		CallsOf(admin.CallQuery) admin.Calls
-		StoryOf(number uint64) (s admin.Story, ok bool)
-		Transcript(number uint64) ([]byte, *admin.Problem)
+		CallsFrom(*http.Request, admin.CallQuery) admin.Calls
+		StoryFrom(r *http.Request, id string) (admin.Story, *admin.Problem)
+		TranscriptFrom(r *http.Request, id string) ([]byte, *admin.Problem)
 	}
 	program string // the command that a user types to start Dragoman
 }
@@ -81,8 +83,8 @@ func (p *callPages) calls(r *http.Request) (*View, error) {
 	}
 	query.Limit = pageRows
 	query.Before, _ = strconv.ParseUint(q.Get("before"), 10, 64)
-	found := p.source.CallsOf(query)
-	l.Rows = callRows(found.Calls)
+	found := p.source.CallsFrom(waits(r), query)
+	l.Rows, l.Missing = callRows(found.Calls), found.Missing
 	if found.Before > 0 {
 		l.Older = queryWith(q, "before", strconv.FormatUint(found.Before, 10))
 	}

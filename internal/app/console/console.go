@@ -39,13 +39,18 @@ type Source interface {
 	Logs(server string, last int) []admin.LogRecord
 	// Steps returns the steps of the last handshake with a server.
 	Steps(server string) []admin.HandshakeStep
-	// CallsOf returns the calls that a query selects, newest first.
+	// CallsOf returns the calls of this process that a query selects, newest first. CallsFrom returns those of all
+	// replicas, as whoever has sent the request may see them. If it's nil, the other replicas aren't asked; this is so
+	// for all methods that are called like that.
 	CallsOf(admin.CallQuery) admin.Calls
-	// StoryOf returns a call with its messages. ok is false if the call is not known.
+	CallsFrom(*http.Request, admin.CallQuery) admin.Calls
+	// StoryOf returns a call of this process with its messages. ok is false if the call is not known. StoryFrom returns
+	// that of any replica.
 	StoryOf(number uint64) (s admin.Story, ok bool)
-	// Transcript returns the messages of a call as a tape for `dragoman replay`. The tape contains
+	StoryFrom(r *http.Request, id string) (admin.Story, *admin.Problem)
+	// TranscriptFrom returns the messages of a call as a tape for `dragoman replay`. The tape contains
 	// the messages to and from the client, and to and from the server.
-	Transcript(number uint64) ([]byte, *admin.Problem)
+	TranscriptFrom(r *http.Request, id string) ([]byte, *admin.Problem)
 	// FindTools returns a page of tools. FindTool returns one tool. ToolCosts returns how many
 	// tokens the tools of each endpoint use in a model's context. None of these methods sends
 	// requests to servers.
@@ -78,12 +83,13 @@ type Source interface {
 	CheckAudit(begin bool) admin.AuditCheck
 	// ExportAudit answers a request with everything that a query selects.
 	ExportAudit(context.Context, http.ResponseWriter, admin.AuditQuery) *admin.Problem
-	// QuestionsFor returns the questions that wait for a person and that who may answer, and QuestionFor one of them.
-	// AnswerFor answers it. They don't ask whether who has a role in the project. OwnQuestions returns how many calls
-	// of who wait for an answer.
+	// QuestionsFor returns the questions in this process that wait for a person and that who may answer. QuestionsFrom
+	// returns those at all replicas, and QuestionFrom one of them. AnswerFrom answers it. They don't ask whether who has
+	// a role in the project. OwnQuestions returns how many calls of who wait for an answer in this process.
 	QuestionsFor(who *identity.Principal) admin.Questions
-	QuestionFor(who *identity.Principal, id string) (admin.QuestionDetails, *admin.Problem)
-	AnswerFor(who *identity.Principal, id string, answer admin.QuestionAnswer) (admin.QuestionAnswered, *admin.Problem)
+	QuestionsFrom(r *http.Request, who *identity.Principal) admin.Questions
+	QuestionFrom(r *http.Request, who *identity.Principal, id string) (admin.QuestionDetails, *admin.Problem)
+	AnswerFrom(r *http.Request, who *identity.Principal, id string, answer admin.QuestionAnswer) (admin.QuestionAnswered, *admin.Problem)
 	OwnQuestions(who *identity.Principal) int
 	SignInSource
 	KeyMaker

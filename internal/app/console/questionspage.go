@@ -22,6 +22,8 @@ type questionsView struct {
 	Signs []connection // sign-ins that wait for the viewer
 	Key   string
 	Pager pager
+	// Missing are the other replicas that have not said what waits there.
+	Missing []admin.Missing
 }
 
 // questionRow is a question that waits, as a row of a table or at the top of its page.
@@ -83,8 +85,9 @@ type questionPages struct {
 	frame  *frame
 	source interface {
 		QuestionsFor(who *identity.Principal) admin.Questions
-		QuestionFor(who *identity.Principal, id string) (admin.QuestionDetails, *admin.Problem)
-		AnswerFor(who *identity.Principal, id string, answer admin.QuestionAnswer) (admin.QuestionAnswered, *admin.Problem)
+		QuestionsFrom(r *http.Request, who *identity.Principal) admin.Questions
+		QuestionFrom(r *http.Request, who *identity.Principal, id string) (admin.QuestionDetails, *admin.Problem)
+		AnswerFrom(r *http.Request, who *identity.Principal, id string, answer admin.QuestionAnswer) (admin.QuestionAnswered, *admin.Problem)
 		WaitingSignIns(who *identity.Principal) []admin.SignIn
 	}
 	forms forms
@@ -114,21 +117,32 @@ func (p *questionPages) page() Page {
 // list returns the page with all questions.
 func (p *questionPages) list(r *http.Request) (*View, error) {
 	who := stateOf(r).viewer.who
-	all := p.source.QuestionsFor(who)
-	v := &questionsView{Off: all.Mode == "off" && may(r, identity.Viewer), All: len(all.Questions)}
+	all := p.source.QuestionsFrom(waits(r), who)
+	v := &questionsView{Off: all.Mode == "off" && may(r, identity.Viewer), All: len(all.Questions), Missing: all.Missing}
 	shown, pages := paged(all.Questions, r.URL.Query())
 	v.Pager = pages
 	for _, q := range shown {
 		v.Rows = append(v.Rows, questionRow{q, time.Until(q.Until)})
+	}
+	own := all.Questions
+	if replicated(r) {
+		// A feed knows only what this replica has. For the rest, the browser loads the section again.
+		own = p.source.QuestionsFor(who).Questions
+		v.Key = fmt.Sprint(time.Now().Unix()/askAgain, " ")
+	}
+	for _, q := range own {
 		v.Key += q.ID + " "
 	}
 	for _, x := range p.source.WaitingSignIns(who) {
 		v.Signs = append(v.Signs, connection{SignIn: x})
 		v.Key += x.Server + " "
 	}
-	v.Key += fmt.Sprint(v.All, v.Off)
-	return &View{Title: "Questions", Data: v, Moving: v.All+len(v.Signs) > 0}, nil
+	v.Key += fmt.Sprint(len(own), v.Off)
+	return &View{Title: "Questions", Data: v, Moving: v.All+len(v.Signs) > 0 || replicated(r)}, nil
 }
+
+// askAgain is how many seconds pass before an open page asks the other replicas again.
+const askAgain = 10
 
 // noQuestion returns the error for a question that doesn't wait for the viewer.
 func noQuestion(bad *admin.Problem) error {
@@ -140,7 +154,7 @@ func noQuestion(bad *admin.Problem) error {
 func (p *questionPages) view(r *http.Request, id string, failed *questionPageView) (*View, error) {
 	v := failed
 	if v == nil {
-		q, bad := p.source.QuestionFor(stateOf(r).viewer.who, id)
+		q, bad := p.source.QuestionFrom(waits(r), stateOf(r).viewer.who, id)
 		switch {
 		case bad != nil && bad.Status == http.StatusConflict:
 			// Not an error: whoever has the page open reads there what has become of the question.
@@ -255,7 +269,7 @@ var answers = map[string]string{"accept": "The answer was sent.", "decline": "Th
 // send sends the answer in the form.
 func (p *questionPages) send(r *http.Request) answered {
 	who, id, do := stateOf(r).viewer.who, r.PathValue("id"), r.PostForm.Get("do")
-	q, bad := p.source.QuestionFor(who, id)
+	q, bad := p.source.QuestionFrom(r, who, id)
 	if bad != nil {
 		return answered{err: noQuestion(bad)}
 	}
@@ -279,7 +293,7 @@ func (p *questionPages) send(r *http.Request) answered {
 		}
 		in.Content = content
 	}
-	if _, bad := p.source.AnswerFor(who, id, in); bad != nil {
+	if _, bad := p.source.AnswerFrom(r, who, id, in); bad != nil {
 		if bad.Status == http.StatusNotFound || bad.Status == http.StatusConflict {
 			return answered{err: noQuestion(bad)}
 		}

@@ -172,7 +172,7 @@ func TestFeedOfQuestions(t *testing.T) {
 		if got := texts(bob, "n-Questions"); len(got) != 1 || got[0] != "" {
 			t.Errorf("bob's number: %q", got)
 		}
-		if _, bad := src.AnswerFor(&identity.Principal{Subject: "ann"}, "FIRST", admin.QuestionAnswer{Action: "accept"}); bad != nil {
+		if _, bad := src.AnswerFrom(nil, &identity.Principal{Subject: "ann"}, "FIRST", admin.QuestionAnswer{Action: "accept"}); bad != nil {
 			t.Fatal(bad)
 		}
 		time.Sleep(10 * time.Second)

@@ -539,7 +539,7 @@ type callRow struct {
 // callRows returns a row for each call.
 func callRows(all []admin.Call) (rows []callRow) {
 	for _, c := range all {
-		row := callRow{Call: c, Path: pathOf("calls", strconv.FormatUint(c.Number, 10))}
+		row := callRow{Call: c, Path: pathOf("calls", c.ID())}
 		row.Class, row.Word = outcomeMark(c)
 		rows = append(rows, row)
 	}

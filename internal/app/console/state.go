@@ -62,6 +62,18 @@ func guestOf(r *http.Request) string {
 	return s.from.access.NameOf(s.viewer.who)
 }
 
+// waits returns a request if somebody waits for the response, and has sent what shows who that is. A feed is for
+// whoever has the page open, and asks no other replica.
+func waits(r *http.Request) *http.Request {
+	if stateOf(r).feed {
+		return nil
+	}
+	return r
+}
+
+// replicated reports whether other replicas have calls and questions, too.
+func replicated(r *http.Request) bool { return len(statusOf(r).Replicas) > 1 }
+
 // statusOf returns the report that all parts of one response use.
 func statusOf(r *http.Request) *admin.Report {
 	s := stateOf(r)

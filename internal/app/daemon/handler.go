@@ -32,11 +32,18 @@ func (d *daemon) handler() http.Handler {
 	return all
 }
 
-// hops routes the requests that other replicas pass on: those are about endpoints, and the client hasn't been asked
-// here who it is.
+// hops routes the requests that other replicas pass on: those about endpoints, and those for what this replica alone can
+// say in the admin API. Nobody has been asked here yet who it is, but another replica's local user has nothing to show.
 func (d *daemon) hops() http.Handler {
-	mux := http.NewServeMux()
+	mux, api := http.NewServeMux(), http.NewServeMux()
 	d.runtime.Routes(mux)
+	d.admin.Routes(api)
+	mux.HandleFunc("/api/v1/", func(w http.ResponseWriter, r *http.Request) {
+		if cluster.Local(r.Context()) {
+			r = d.admin.Access().Admitted(r, identity.Local)
+		}
+		api.ServeHTTP(w, r)
+	})
 	return d.guard.Wrap(underPrefix(d.opts.Config.PublicPath(), mux))
 }
 

@@ -6,9 +6,11 @@ import (
 	"crypto/hkdf"
 	"crypto/rand"
 	"crypto/sha256"
+	"net/http"
 	"os"
 
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/relay/bridge"
 	"github.com/dragoman-mcp/dragoman/internal/team/cluster"
 	"github.com/dragoman-mcp/dragoman/internal/team/vault"
@@ -20,7 +22,8 @@ import (
 // others. A nil *replicas is that of a process alone.
 type replicas struct {
 	*cluster.Cluster
-	roots bridge.Roots
+	roots   bridge.Roots
+	aliases []byte // the key for the aliases of principals
 }
 
 // sealName is the value of the house from which the replicas of a store derive their keys.
@@ -50,22 +53,33 @@ func joinReplicas(ctx context.Context, o *ServeOptions) (*replicas, error) {
 		return nil, err
 	}
 	r.roots.Set([]bridge.Root{{ID: key.ID, Secret: key.Secret}})
-	code, err := hkdf.Key(sha256.New, []byte(secret.Reveal()), nil, "dragoman cluster rows", sha256.Size)
+	code, err := rowsKey(secret.Reveal())
 	if err != nil {
 		return nil, err
 	}
-	host, _ := os.Hostname()
-	schema := ""
-	if o.schema != "" {
-		schema = o.schema + "_cluster"
+	if r.aliases, err = hkdf.Key(sha256.New, []byte(secret.Reveal()), nil, "dragoman cluster aliases", sha256.Size); err != nil {
+		return nil, err
 	}
+	host, _ := os.Hostname()
 	r.Cluster, err = cluster.Join(ctx, cluster.Options{
-		Database: o.Config.Database, Schema: schema, Name: cmp.Or(c.Name, cluster.NameOf(host)), Listen: c.Listen, Advertise: c.Advertise, Version: o.Version, Secret: code, Log: o.Log,
+		Database: o.Config.Database, Schema: o.clusterSchema(), Name: cmp.Or(c.Name, cluster.NameOf(host)), Listen: c.Listen, Advertise: c.Advertise, Version: o.Version, Secret: code, Log: o.Log,
 	})
 	if err != nil {
 		return nil, err
 	}
 	return r, nil
+}
+
+// rowsKey returns the key for the codes in the rows of replicas.
+func rowsKey(secret string) ([]byte, error) {
+	return hkdf.Key(sha256.New, []byte(secret), nil, "dragoman cluster rows", sha256.Size)
+}
+
+func (o *ServeOptions) clusterSchema() string {
+	if o.schema == "" {
+		return ""
+	}
+	return o.schema + "_cluster"
 }
 
 func (r *replicas) close() {
@@ -87,6 +101,14 @@ func (r *replicas) serve(d *daemon) {
 	}
 }
 
+// aliasKey returns the key for the aliases of principals, or nil if each process has its own.
+func (r *replicas) aliasKey() []byte {
+	if r == nil {
+		return nil
+	}
+	return r.aliases
+}
+
 func (r *replicas) forwarder() httpdoor.Forwarder {
 	if r == nil {
 		return nil
@@ -100,9 +122,12 @@ func (r *replicas) list() func() []admin.Replica {
 		return nil
 	}
 	return func() (out []admin.Replica) {
-		self := r.Self()
+		self := r.Cluster.Self()
 		for _, m := range r.Members() {
-			x := admin.Replica{Name: m.Name, Address: m.Address, Version: m.Version, State: string(m.State), Started: m.Started.UTC(), SilentSeconds: int64(m.Silence.Seconds())}
+			if m.Lives() {
+				m.Name = r.Label(&m)
+			}
+			x := admin.Replica{Name: m.Name, Incarnation: m.Incarnation, Address: m.Address, Version: m.Version, State: string(m.State), Started: m.Started.UTC(), SilentSeconds: int64(m.Silence.Seconds())}
 			if x.Self = m.Incarnation == self.Incarnation; x.Self {
 				x.State = string(self.State)
 				if err := r.Problem(); err != nil {
@@ -113,6 +138,36 @@ func (r *replicas) list() func() []admin.Replica {
 		}
 		return out
 	}
+}
+
+// fleet returns how the admin API reaches the other replicas, or nil.
+func (r *replicas) fleet() admin.Fleet {
+	if r == nil {
+		return nil
+	}
+	return r
+}
+
+// Self implements admin.Fleet.
+func (r *replicas) Self() string {
+	me := r.Cluster.Self()
+	return r.Label(&me)
+}
+
+// Others implements admin.Fleet.
+func (r *replicas) Others(asked *http.Request) (all []admin.Other) {
+	if cluster.Passed(asked.Context()) {
+		return nil
+	}
+	for _, m := range r.Cluster.Others() {
+		all = append(all, admin.Other{Name: r.Label(&m), Home: m.Incarnation})
+	}
+	return all
+}
+
+// Ask implements admin.Fleet.
+func (r *replicas) Ask(asked *http.Request, who *identity.Principal, body []byte, to admin.Other) (*http.Response, error) {
+	return r.Cluster.Ask(asked, who, body, to.Home)
 }
 
 // shared returns the keys that this process has in common with others, or nil if there are none.

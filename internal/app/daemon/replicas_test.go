@@ -15,7 +15,7 @@ import (
 )
 
 // newCluster starts three replicas of one configuration that share a PostgreSQL database and nothing else.
-func newCluster(t *testing.T, text string) *fleet {
+func newCluster(t *testing.T, text string, more ...func(i int, o *ServeOptions)) *fleet {
 	t.Helper()
 	url, schema := dbtest.URL(t), "test_"+strings.ToLower(t.Name())
 	drop := func() {
@@ -35,6 +35,9 @@ func newCluster(t *testing.T, text string) *fleet {
 		c.Cluster = config.Cluster{Listen: "127.0.0.1:0", Advertise: "127.0.0.1:0", Name: fmt.Sprint("r", i)}
 		f.all = append(f.all, serve(t, c, func(o *ServeOptions) {
 			o.schema, o.Env = schema, func(name string) (string, bool) { return strings.TrimSpace(sealingKey(7)), name == "VAULT" }
+			for _, f := range more {
+				f(i, o)
+			}
 		}))
 	}
 	return f

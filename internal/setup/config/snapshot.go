@@ -2,6 +2,7 @@ package config
 
 import (
 	"crypto/sha256"
+	"encoding/hex"
 	"log/slog"
 	"path/filepath"
 	"reflect"
@@ -108,6 +109,15 @@ type Egress struct {
 // Equal reports whether s and t have the same content. Comments and formatting in the files do not
 // matter.
 func (s *Snapshot) Equal(t *Snapshot) bool { return reflect.DeepEqual(s.unplaced(), t.unplaced()) }
+
+// Digest returns a text that is the same for two snapshots with the same content, but for what replicas have for
+// themselves: their addresses, and where their files are. Credentials aren't in it.
+func (s *Snapshot) Digest() string {
+	x := *s
+	x.Listen, x.Cluster, x.TLS, x.EnvFile, x.Database, x.VaultKey, x.SealKeys, x.Log = "", Cluster{}, TLS{}, "", "", "", "", Log{}
+	sum := sha256.Sum256(x.AppendYAML(nil))
+	return hex.EncodeToString(sum[:6])
+}
 
 // ReadsSecrets reports whether the file refers to secrets, whether or not they were looked up.
 func (s *Snapshot) ReadsSecrets() bool { return s.readsSecrets }

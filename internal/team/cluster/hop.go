@@ -25,6 +25,9 @@ const (
 	remoteHeader = "Dragoman-Remote" // the address of the client
 )
 
+// hopHeaders are those that only a replica may send.
+var hopHeaders = []string{hopHeader, remoteHeader, localHeader}
+
 // hopped is the key of the context of requests that another replica has passed on.
 type hopped struct{}
 
@@ -40,19 +43,26 @@ func (c *Cluster) receive(w http.ResponseWriter, r *http.Request, next http.Hand
 		w.WriteHeader(http.StatusMisdirectedRequest)
 		return
 	}
-	r = r.WithContext(context.WithValue(r.Context(), hopped{}, true))
+	ctx := context.WithValue(r.Context(), hopped{}, true)
+	if r.Header[localHeader] != nil {
+		ctx = context.WithValue(ctx, asLocal{}, true)
+	}
+	r = r.WithContext(ctx)
 	r.RemoteAddr = r.Header.Get(remoteHeader)
-	r.Header.Del(hopHeader)
-	r.Header.Del(remoteHeader)
+	for _, name := range hopHeaders {
+		r.Header.Del(name)
+	}
 	next.ServeHTTP(w, r)
 }
 
 // Outside returns a handler that refuses the headers between replicas, and passes on everything else.
 func Outside(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header[hopHeader] != nil || r.Header[remoteHeader] != nil {
-			http.Error(w, "The headers "+hopHeader+" and "+remoteHeader+" are only for requests between replicas.", http.StatusBadRequest)
-			return
+		for _, name := range hopHeaders {
+			if r.Header[name] != nil {
+				http.Error(w, "The header "+name+" is only for requests between replicas.", http.StatusBadRequest)
+				return
+			}
 		}
 		next.ServeHTTP(w, r)
 	})
