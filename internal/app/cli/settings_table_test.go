@@ -532,6 +532,7 @@ func limitSettings() map[string]setting {
 		"dragoman.limits.traffic.callsPerSecond": traffic(`{per: key, callsPerSecond: 0.02}`, "0.02 calls per second, and 1 at once", true),
 		"dragoman.limits.traffic.burst":          traffic(`{per: key, callsPerSecond: 0.01, burst: 7}`, `"content"`, false),
 		"dragoman.limits.traffic.bytesPerMinute": traffic(`{per: key, bytesPerMinute: 1KiB}`, "1024 bytes per minute", true),
+		"dragoman.limits.scope":                  {ours: `limits: {scope: mine}`, fails: `write cluster or replica`},
 		"dragoman.limits.result": {ours: `limits: {result: 1KiB}`, effect: func(s *stage) {
 			s.wants(s.call("echo", long(3000)), "[Dragoman has shortened this result", `"resource_link","uri":"dragoman://results/`)
 			s.lacks(s.call("echo", long(100)), "Dragoman has shortened")

@@ -226,6 +226,9 @@ func (d *daemon) serve(ctx context.Context, e *entry, address string, reload <-c
 		defer signal.Stop(asked)
 		running.Go(func() { d.dumpWhenAsked(ctx, asked) })
 	}
+	if d.opts.replicas != nil {
+		running.Go(func() { d.shareLimits(ctx) })
+	}
 	d.opts.replicas.serve(d)
 	forget := func() {}
 	defer func() { forget() }()

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -261,5 +262,54 @@ dragoman:
 	}
 	if a := f.all[0].do(t.Context(), "GET", "/console/calls", nil, browser...); !strings.Contains(a.body, "The replica r2 has not said what it has") {
 		t.Error("the console doesn't name r2")
+	}
+}
+
+// TestTC25 sends far more calls to three replicas than a limit allows. Together they let through what it says, and each
+// a part.
+func TestTC25(t *testing.T) {
+	t.Parallel()
+	const text = `
+dragoman:
+  limits: {traffic: [{per: server, servers: old, callsPerSecond: 50, burst: 50}]}
+`
+	f := newCluster(t, fleetServers(t)+text)
+	var passed [3]atomic.Int64
+	stop := make(chan struct{})
+	var running sync.WaitGroup
+	for i, r := range f.all {
+		soon(t, "each knows the others", func() bool { return len(r.statusOnly().Replicas) == 3 })
+		session := r.initialize("/mcp", "2025-11-25", "{}")
+		running.Go(func() {
+			tick := time.NewTicker(time.Second / 60)
+			defer tick.Stop()
+			for {
+				select {
+				case <-stop:
+					return
+				case <-tick.C:
+				}
+				a, err := r.try(t.Context(), "POST", "/mcp", strings.NewReader(toolCall("1", "old__add", `{"a":1,"b":2}`)), "Mcp-Session-Id", session)
+				if err == nil && strings.Contains(a.body, `"content"`) {
+					passed[i].Add(1)
+				}
+			}
+		})
+	}
+	time.Sleep(3 * time.Second)
+	before := [3]int64{passed[0].Load(), passed[1].Load(), passed[2].Load()}
+	began := time.Now()
+	time.Sleep(6 * time.Second)
+	took, sum := time.Since(began).Seconds(), 0.0
+	for i := range passed {
+		n := float64(passed[i].Load()-before[i]) / took
+		if sum += n; n < 8 {
+			t.Errorf("r%d lets through %.1f calls/s", i, n)
+		}
+	}
+	close(stop)
+	running.Wait()
+	if sum < 45 || sum > 55 {
+		t.Errorf("together %.1f calls/s", sum)
 	}
 }

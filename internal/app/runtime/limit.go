@@ -190,6 +190,9 @@ func (l limit) whose(c *policy.Call, r *limits.Refusal) string {
 	return "this sign-in"
 }
 
+// Traffic returns what is used of the limits of all projects.
+func (r *Runtime) Traffic() *limits.Table { return &r.traffic }
+
 // Refusals returns how often limits have refused calls, of all projects.
 func (r *Runtime) Refusals() []limits.Refused { return r.traffic.Refused() }
 

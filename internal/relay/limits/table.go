@@ -60,12 +60,15 @@ type Table struct {
 	mu      sync.Mutex
 	all     map[Party]*account
 	refused map[refused]uint64
+	shared  bool // other processes share the limits; see Share
 }
 
 // account is the use of one party.
 type account struct {
 	calls, bytes *rate.Limiter // nil until a limit needs it
 	inFlight     int
+	demand       demand // only while the table is shared
+	share        share
 }
 
 // refused is what is counted of refusals.
@@ -89,7 +92,11 @@ func (t *Table) Admit(claims []Claim) *Refusal {
 	now := t.roomLocked(len(claims))
 	var worst *Refusal
 	for _, c := range claims {
-		if r := t.accountLocked(c, now).over(c, now); r != nil && (worst == nil || r.After > worst.After) {
+		a := t.accountLocked(c, now)
+		if t.shared {
+			a.demand.add(c.Limit, now)
+		}
+		if r := a.over(c, now); r != nil && (worst == nil || r.After > worst.After) {
 			worst = r
 		}
 	}
@@ -115,7 +122,7 @@ func (t *Table) Begin(claims []Claim) (done func(), r *Refusal) {
 			continue
 		}
 		a := t.accountLocked(c, now)
-		if a.inFlight >= c.Limit.InFlight {
+		if a.inFlight >= a.share.inFlight(c.Limit) {
 			return nil, &Refusal{c, InFlight, busyFor}
 		}
 		taken = append(taken, a)
@@ -167,7 +174,7 @@ func (a *account) over(c Claim, now time.Time) *Refusal {
 			}
 		}
 	}
-	if r == nil && c.Limit.InFlight > 0 && a.inFlight >= c.Limit.InFlight {
+	if r == nil && c.Limit.InFlight > 0 && a.inFlight >= a.share.inFlight(c.Limit) {
 		r = &Refusal{c, InFlight, busyFor}
 	}
 	return r
@@ -183,11 +190,12 @@ func (t *Table) accountLocked(c Claim, now time.Time) *account {
 		a = &account{}
 		t.all[c.Party] = a
 	}
+	part, since := a.share.of(c.since(now))
 	if c.Limit.Calls > 0 {
-		adopt(&a.calls, rate.Limit(c.Limit.Calls), c.Limit.Burst, c.since(now))
+		adopt(&a.calls, rate.Limit(c.Limit.Calls*part), max(1, int(float64(c.Limit.Burst)*part)), since)
 	}
 	if c.Limit.Bytes > 0 {
-		adopt(&a.bytes, rate.Limit(c.Limit.Bytes)/60, c.Limit.Bytes, c.since(now))
+		adopt(&a.bytes, rate.Limit(float64(c.Limit.Bytes)*part)/60, max(min(c.Limit.Bytes, 1<<10), int(float64(c.Limit.Bytes)*part)), since)
 	}
 	return a
 }

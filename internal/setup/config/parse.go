@@ -497,6 +497,9 @@ func (c *compiler) readLimits(o *object, l *Limits) {
 	o.duration("manifestClient", &l.ManifestClient, leastTime, mostTime)
 	o.size("inFlight", &l.InFlight, 1<<20, mostInFlight)
 	o.count("initializePerSecond", &l.InitializePerSecond, 1, 10_000)
+	if c.project == "" {
+		l.Alone = o.choice("scope", []string{"cluster", "replica"}, 0) == 1
+	}
 	if n := o.get("result"); n != nil && strings.Trim(n.text, "0kKMGiB ") == "" {
 		c.problem(n, o.at("result"), n.shown()+" would leave nothing of a result", "remove it for whole results, or write at least 1KiB")
 	} else {

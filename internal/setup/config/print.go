@@ -204,6 +204,9 @@ func (p *printer) limits(l *Limits) {
 	if l.Result > 0 {
 		p.text(2, "result", bytesText(l.Result))
 	}
+	if l.Alone {
+		p.text(2, "scope", "replica")
+	}
 	p.traffic(l.Traffic)
 }
 

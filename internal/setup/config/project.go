@@ -121,6 +121,7 @@ func (c *compiler) readProject(o *object, house *Snapshot) Project {
 	given := c.startGiven
 	defer func() { c.startGiven = given }() // it's that of the house
 	c.startGiven = given || house.Limits.Start != Default().Limits.Start
+	s.Limits.Alone = false // that's only for the house
 	c.readLimits(o.object("limits"), &s.Limits)
 	traffic := c.traffic
 	c.readExpose(o.object("expose"), &s.Expose)

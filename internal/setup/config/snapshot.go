@@ -206,6 +206,7 @@ type Limits struct {
 	InitializePerSecond int           // max initialize requests of one client per second
 	InFlight            int           // max bytes of all messages in memory
 	Result              int           // max bytes of a tool's result, beyond which it's shortened; 0 means none
+	Alone               bool          // each replica counts for itself; only in the default project
 	// Traffic says how much clients may send; of each scope, the first that is for them counts.
 	Traffic []limits.Limit
 }

@@ -53,6 +53,7 @@ type Cluster struct {
 	looking chan struct{} // a lock: contains one value while somebody reads the members
 	forced  time.Time     // the last look that a request made necessary; has the lock looking
 	judging atomic.Bool   // judge runs
+	swept   time.Time     // when Exchange last forgot what's old
 
 	mu       sync.Mutex
 	state    State

@@ -28,6 +28,7 @@ type world struct {
 
 // replica is one process of a world, and its rows as it sees them.
 type replica struct {
+	rows    // has what the model doesn't use
 	w       *world
 	c       *Cluster
 	stop    context.CancelFunc

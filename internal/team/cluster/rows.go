@@ -25,6 +25,9 @@ type rows interface {
 	bury(ctx context.Context, m *Member) (done bool, err error)
 	// members returns all replicas, the oldest first.
 	members(ctx context.Context) ([]Member, error)
+	// sweep forgets what exchange was told long ago, and exchange is described at Cluster.Exchange.
+	sweep(ctx context.Context) error
+	exchange(ctx context.Context, incarnation string, mine []Usage) (others []Usage, err error)
 	Close() error
 }
 
