@@ -1,13 +1,19 @@
 package daemon
 
 import (
+	"context"
 	"net/http"
 	"path/filepath"
+	"strings"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
+	"github.com/dragoman-mcp/dragoman/internal/base/work"
 	"github.com/dragoman-mcp/dragoman/internal/relay/calls"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 	"github.com/dragoman-mcp/dragoman/internal/team/audit"
+	"github.com/dragoman-mcp/dragoman/internal/team/cluster"
+	"github.com/dragoman-mcp/dragoman/internal/team/store"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
 
@@ -19,11 +25,46 @@ func (d *daemon) openTrail(o *ServeOptions, e *entry) {
 	if beside := vaultFile(o); beside != "" {
 		x.Folder = filepath.Join(filepath.Dir(beside), "audit")
 	}
+	if o.safe != nil && strings.Contains(o.Config.Database, "://") {
+		x.Heads = func(ctx context.Context) ([]audit.Head, error) {
+			return auditHeads(ctx, o.safe, o.Config.Database, o.clusterSchema())
+		}
+	}
 	d.trail = audit.New(x)
 	if o.Gate.Audit == nil {
 		o.Gate.Audit = d.trail
 	}
 	e.gate.Tell(d.denied)
+}
+
+// auditHeads returns the heads of the audits of all replicas that a store has had. This process need not be one of them.
+func auditHeads(ctx context.Context, safe *store.Safe, database, schema string) (out []audit.Head, err error) {
+	secret, ok, err := safe.OfHouse(ctx, sealName)
+	if err != nil || !ok {
+		return nil, err
+	}
+	code, err := rowsKey(secret.Reveal())
+	if err != nil {
+		return nil, err
+	}
+	all, err := cluster.Heads(ctx, cluster.Options{Database: database, Schema: schema, Secret: code})
+	for _, h := range all {
+		out = append(out, audit.Head{Trail: h.Trail, File: h.File, Seq: h.Seq, Sum: h.Sum, False: !h.Genuine})
+	}
+	return out, err
+}
+
+// anchorEvery is how often a replica keeps the head of its audit in the database.
+const anchorEvery = 10 * time.Second
+
+// anchorAudit does so until ctx ends, while there are new lines. One that could not be kept is kept with the next.
+func (d *daemon) anchorAudit(ctx context.Context, every time.Duration) {
+	for kept := int64(0); work.Sleep(ctx, every) == nil; {
+		h, ok := d.trail.Head()
+		if ok && h.Seq != kept && d.opts.replicas.Anchor(ctx, cluster.Head{Trail: h.Trail, File: h.File, Seq: h.Seq, Sum: h.Sum}) == nil {
+			kept = h.Seq
+		}
+	}
 }
 
 // denied is access.Denials.

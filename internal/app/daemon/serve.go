@@ -104,19 +104,20 @@ type ServeOptions struct {
 	// SIGUSR1 keeps its default action.
 	Dump func(*admin.Report)
 
-	secondLook time.Duration         // for tests; 0 means the constant secondLook
-	startWait  time.Duration         // for tests; 0 means startReport
-	sealWait   time.Duration         // for tests; 0 means the constant sealWait
-	noCalls    bool                  // for tests; do not record the calls of clients
-	schema     string                // for tests; replaces dragoman as the PostgreSQL schema
-	documents  oauth.Doer            // for tests; fetches the documents of clients
-	recent     *logring.Ring         // keeps the recent log records; Serve sets it
-	store      *store.Store          // Serve sets it and closes it
-	safe       *store.Safe           // the same with its vault
-	cert       *httpdoor.Certificate // what it shows at the address; nil without TLS; Serve sets it
-	read       map[string][]byte     // the sealed secrets when Config was read; Serve sets it
-	seals      *sealKeys             // nil without dragoman.sealKeys; Serve sets it
-	replicas   *replicas             // nil without dragoman.cluster; Serve sets it
+	secondLook  time.Duration         // for tests; 0 means the constant secondLook
+	startWait   time.Duration         // for tests; 0 means startReport
+	sealWait    time.Duration         // for tests; 0 means the constant sealWait
+	anchorEvery time.Duration         // for tests; 0 means the constant anchorEvery
+	noCalls     bool                  // for tests; do not record the calls of clients
+	schema      string                // for tests; replaces dragoman as the PostgreSQL schema
+	documents   oauth.Doer            // for tests; fetches the documents of clients
+	recent      *logring.Ring         // keeps the recent log records; Serve sets it
+	store       *store.Store          // Serve sets it and closes it
+	safe        *store.Safe           // the same with its vault
+	cert        *httpdoor.Certificate // what it shows at the address; nil without TLS; Serve sets it
+	read        map[string][]byte     // the sealed secrets when Config was read; Serve sets it
+	seals       *sealKeys             // nil without dragoman.sealKeys; Serve sets it
+	replicas    *replicas             // nil without dragoman.cluster; Serve sets it
 }
 
 // Console says how to open the console of a running Serve.
@@ -228,6 +229,7 @@ func (d *daemon) serve(ctx context.Context, e *entry, address string, reload <-c
 	}
 	if d.opts.replicas != nil {
 		running.Go(func() { d.shareLimits(ctx) })
+		running.Go(func() { d.anchorAudit(ctx, cmp.Or(d.opts.anchorEvery, anchorEvery)) })
 	}
 	d.opts.replicas.serve(d)
 	forget := func() {}

@@ -3,11 +3,14 @@
 package daemon
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -262,6 +265,67 @@ dragoman:
 	}
 	if a := f.all[0].do(t.Context(), "GET", "/console/calls", nil, browser...); !strings.Contains(a.body, "The replica r2 has not said what it has") {
 		t.Error("the console doesn't name r2")
+	}
+}
+
+// TestTC26 looks at the audit of one replica at another, as if it were dead: first whole, then with its last line cut off,
+// and then with a head in the database that somebody has written there.
+func TestTC26(t *testing.T) {
+	t.Parallel()
+	var folders [3]string
+	f := newCluster(t, fleetServers(t)+"dragoman: {audit: {calls: names}}\n", func(i int, o *ServeOptions) {
+		o.anchorEvery = 50 * time.Millisecond
+		folders[i] = filepath.Join(filepath.Dir(o.Database), "audit")
+	})
+	admins, _ := makeKey(t, deskOfCluster(t), access.Wish{Name: "adm", Project: "default", Role: identity.Admin})
+	verify := func() admin.AuditVerified {
+		t.Helper()
+		return read[admin.AuditVerified](f.all[0], "/audit/verify", admins...)
+	}
+	soon(t, "the key counts", func() bool {
+		return f.all[0].do(t.Context(), "GET", "/api/v1/audit/verify", nil, admins...).status == 200
+	})
+	session := f.all[1].initialize("/mcp", "2025-11-25", "{}")
+	for range 3 {
+		f.all[1].post("/mcp", toolCall("1", "old__add", `{"a":1,"b":2}`), "Mcp-Session-Id", session)
+	}
+	var name string
+	var whole []byte
+	soon(t, "the calls are recorded", func() bool {
+		files, _ := filepath.Glob(filepath.Join(folders[1], "calls-*"))
+		if len(files) == 1 {
+			name = filepath.Base(files[0])
+			whole, _ = os.ReadFile(files[0])
+		}
+		return bytes.Count(whole, []byte(`"item":"add"`)) == 3
+	})
+	place := filepath.Join(folders[0], name)
+	broken := func(text []byte) (why string) {
+		if err := os.MkdirAll(folders[0], 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(place, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, x := range verify().Files {
+			if strings.Contains(name, x.Process) {
+				return x.Broken
+			}
+		}
+		t.Fatal("the file isn't looked at")
+		return ""
+	}
+	if why := broken(whole); why != "" {
+		t.Errorf("the whole chain: %s", why)
+	}
+	cut := whole[:bytes.LastIndexByte(whole[:len(whole)-1], '\n')+1]
+	soon(t, "the cut is found", func() bool { return strings.Contains(broken(cut), "lines were deleted at its end") })
+	if why := broken(whole); why != "" {
+		t.Errorf("the whole chain again: %s", why)
+	}
+	dbtest.Exec(t, dbtest.URL(t), "UPDATE test_testtc26_cluster.heads SET seq = 1")
+	if why := broken(cut); !strings.Contains(why, "was changed there") {
+		t.Errorf("with a forged head: %s", why)
 	}
 }
 

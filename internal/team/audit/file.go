@@ -190,6 +190,7 @@ func (w *writer) put() error {
 	}
 	w.size += int64(len(w.pending))
 	w.pending, w.kept = w.pending[:0], w.end
+	w.t.head.Store(&Head{Trail: w.id, File: w.file, Seq: w.kept.seq, Sum: bytes.Clone(w.kept.sum)})
 	if w.ending {
 		_ = w.f.Close()
 		w.f, w.ending = nil, false

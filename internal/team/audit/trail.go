@@ -46,7 +46,9 @@ type Options struct {
 	Clean  func(project string) func(text string) string
 	Masker func(project string) func(raw []byte) []byte
 	Store  *store.Store // gets the acts about the files
-	Log    *slog.Logger
+	// Heads returns the heads that were kept, for Verify; see Trail.Head. It may be nil.
+	Heads func(context.Context) ([]Head, error)
+	Log   *slog.Logger
 
 	every time.Duration // replaces flushEvery in tests
 	sync  func() error  // is called before each write in tests
@@ -73,6 +75,7 @@ type Trail struct {
 	asked chan ask      // who waits until everything was written
 
 	state  atomic.Pointer[State]
+	head   atomic.Pointer[Head] // of the lines that are on the disk
 	full   atomic.Bool
 	blocks blocks // for Read
 
@@ -128,6 +131,25 @@ func (t *Trail) Close() {
 
 // State returns how the trail is doing.
 func (t *Trail) State() State { return *t.state.Load() }
+
+// Head is the last line that a process has written. Whoever keeps it where nobody who can change the files can change it
+// finds out with Verify if lines were cut off at the end, also if the process had no time to say where that was.
+type Head struct {
+	Trail string // the name of the process
+	File  int
+	Seq   int64
+	Sum   []byte
+	// False says of one that was kept that it isn't what was kept.
+	False bool
+}
+
+// Head returns the head of this process. ok is false if it has written nothing.
+func (t *Trail) Head() (h Head, ok bool) {
+	if x := t.head.Load(); x != nil {
+		return *x, true
+	}
+	return h, false
+}
 
 // Settings returns what is in force.
 func (t *Trail) Settings() Settings { return t.o.Settings() }

@@ -56,6 +56,16 @@ func (t *Trail) Verify(ctx context.Context) (v Verified, err error) {
 			return v, err
 		}
 	}
+	heads := map[string]*Head{}
+	if t.o.Heads != nil {
+		all, err := t.o.Heads(ctx)
+		if err != nil {
+			return v, err
+		}
+		for i := range all {
+			heads[all[i].Trail] = &all[i]
+		}
+	}
 	names, err := filesOf(t.o.Folder)
 	if err != nil {
 		return v, err
@@ -75,7 +85,7 @@ func (t *Trail) Verify(ctx context.Context) (v Verified, err error) {
 		id, file, _ := parseName(name)
 		if w == nil || w.Trail != id {
 			end()
-			w = &walk{Chain: Chain{Trail: id}, acts: &v.Acts, marks: marks[id]}
+			w = &walk{Chain: Chain{Trail: id}, acts: &v.Acts, marks: marks[id], head: heads[id]}
 			delete(marks, id)
 		}
 		if err := w.read(filepath.Join(t.o.Folder, name), file); err != nil {
@@ -153,6 +163,7 @@ type walk struct {
 	Chain
 	acts  *store.ActChain
 	marks *marks // nil if the acts say nothing
+	head  *Head  // that was kept last; nil if none was
 	at    place
 	file  int // the number of the last file
 	name  string
@@ -268,6 +279,10 @@ func (w *walk) follow(line []byte) {
 		w.wrong("line %d of %s was changed, or replaced with the lines before it", w.line, w.name)
 		return
 	}
+	if h := w.head; h != nil && !h.False && x.Seq == h.Seq && !bytes.Equal(sum, h.Sum) {
+		w.wrong("line %d of %s is not the one that the database knows, so the lines up to it were replaced", w.line, w.name)
+		return
+	}
 	w.Lines, w.Sum = w.Lines+1, base64.RawURLEncoding.EncodeToString(sum)
 	if w.at = (place{x.Seq, sum}); x.At.After(w.last) {
 		w.last = x.At
@@ -293,6 +308,13 @@ func (w *walk) asksActs() {
 
 // finish looks for what is missing behind the last file.
 func (w *walk) finish() {
+	switch h := w.head; {
+	case h == nil:
+	case h.False:
+		w.wrong("what the database knows of the last line of %s was changed there", w.name)
+	case w.at.seq < h.Seq:
+		w.wrong("%s ends with line %d of the process, and the database knows of line %d, so lines were deleted at its end", w.name, w.at.seq, h.Seq)
+	}
 	if w.marks == nil {
 		return
 	}

@@ -28,11 +28,17 @@ type rows interface {
 	// sweep forgets what exchange was told long ago, and exchange is described at Cluster.Exchange.
 	sweep(ctx context.Context) error
 	exchange(ctx context.Context, incarnation string, mine []Usage) (others []Usage, err error)
+	// anchor keeps the head of a process's audit, and heads returns those of all.
+	anchor(ctx context.Context, h *Head) error
+	heads(ctx context.Context) ([]Head, error)
 	Close() error
 }
 
 // forgetAfter is how long the row of a replica stays that has ended.
 const forgetAfter = "1 day"
+
+// forgetHeads is how long the head of an audit stays after its last line.
+const forgetHeads = "2 years"
 
 // tables implements rows with PostgreSQL. A row counts only with the code of those who know the secret.
 type tables struct {
@@ -62,6 +68,9 @@ func open(ctx context.Context, url, schema string, secret []byte) (rows, error) 
 func (t tables) join(ctx context.Context, m *Member) error {
 	return t.Brief(ctx, func(tx *sqldb.Tx) error {
 		err := tx.Exec("DELETE FROM replicas WHERE state IN ('gone', 'dead') AND seen < clock_timestamp() - INTERVAL '" + forgetAfter + "'")
+		if err == nil {
+			err = tx.Exec("DELETE FROM heads WHERE written < clock_timestamp() - INTERVAL '" + forgetHeads + "'")
+		}
 		if err == nil {
 			err = tx.Exec("INSERT INTO replicas (incarnation, name, address, fingerprint, code, protocol, version, state, started, seen) VALUES (?, ?, ?, ?, ?, ?, ?, ?, clock_timestamp(), clock_timestamp())",
 				m.Incarnation, m.Name, m.Address, m.Fingerprint, t.code(m), m.Protocol, m.Version, string(m.State))

@@ -7,3 +7,12 @@ CREATE UNLOGGED TABLE usage (
 	written TIMESTAMPTZ NOT NULL,
 	PRIMARY KEY (incarnation, party)
 );
+CREATE TABLE heads (
+	trail TEXT PRIMARY KEY,
+	replica TEXT NOT NULL,
+	file INTEGER NOT NULL,
+	seq BIGINT NOT NULL,
+	sum BYTEA NOT NULL,
+	code BYTEA NOT NULL,
+	written TIMESTAMPTZ NOT NULL
+);
