@@ -61,6 +61,7 @@ type front struct {
 	version    string
 	closed     bool                     // see Options.Closed
 	views      func(*http.Request) bool // see Options.Views
+	away       func() bool              // see Options.Away
 }
 
 // servePage answers / with a page that explains how to connect a client: as HTML for a browser,

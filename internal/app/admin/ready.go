@@ -12,7 +12,8 @@ import (
 
 // serveReady answers /readyz. The answer contains whether Dragoman can serve clients, the reason,
 // and since when. If one server has failed and another has not, Dragoman is ready, because only
-// calls to the failed server fail. A server at which nobody has signed in yet hasn't failed. Who may not see the servers gets the rest: an orchestrator needs no more.
+// calls to the failed server fail. A server at which nobody has signed in yet hasn't failed. Neither has a replica
+// whose database is away: it goes on with what it knows, and none starts without. Who may not see the servers gets the rest: an orchestrator needs no more.
 func (a *front) serveReady(w http.ResponseWriter, r *http.Request) {
 	since, draining := a.project.Configured()
 	all := a.project.Statuses()
@@ -58,6 +59,9 @@ func (a *front) serveReady(w http.ResponseWriter, r *http.Request) {
 		reason = "some servers need a sign-in"
 	case ready < len(all):
 		reason = "some servers are starting"
+	}
+	if ok && a.away != nil && a.away() {
+		reason += "; the database of the replicas can't be reached, and calls go on"
 	}
 	out := []byte(`{"ready":`)
 	if ok {

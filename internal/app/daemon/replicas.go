@@ -101,6 +101,14 @@ func (r *replicas) serve(d *daemon) {
 	}
 }
 
+// away returns what reports whether the replicas' database can't be reached now, or nil.
+func (r *replicas) away() func() bool {
+	if r == nil {
+		return nil
+	}
+	return func() bool { return r.Problem() != nil }
+}
+
 // aliasKey returns the key for the aliases of principals, or nil if each process has its own.
 func (r *replicas) aliasKey() []byte {
 	if r == nil {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -265,6 +266,36 @@ dragoman:
 	}
 	if a := f.all[0].do(t.Context(), "GET", "/console/calls", nil, browser...); !strings.Contains(a.body, "The replica r2 has not said what it has") {
 		t.Error("the console doesn't name r2")
+	}
+}
+
+// TestReadyWithoutDatabase cuts one replica off from the database. It stays ready, since calls go on, and says so; the
+// others have nothing to say.
+func TestReadyWithoutDatabase(t *testing.T) {
+	t.Parallel()
+	way := newCable(t)
+	f := newCluster(t, fleetServers(t), func(i int, o *ServeOptions) {
+		if i == 0 {
+			u, err := url.Parse(o.Config.Database)
+			if err != nil {
+				t.Fatal(err)
+			}
+			way.to, u.Host = u.Host, way.listener.Addr().String()
+			o.Config.Database = u.String()
+		}
+	})
+	session := f.all[0].initialize("/mcp", "2025-11-25", "{}")
+	way.cut()
+	const away = "the database of the replicas can't be reached, and calls go on"
+	soon(t, "it says so", func() bool {
+		a := f.all[0].do(t.Context(), "GET", "/readyz", nil)
+		return a.status == 200 && strings.Contains(a.body, away)
+	})
+	if a := f.all[0].post("/mcp", toolCall("1", "old__add", `{"a":1,"b":2}`), "Mcp-Session-Id", session); toolText(a.message(t)) != "3" {
+		t.Errorf("a call: %d %s", a.status, a.body)
+	}
+	if a := f.all[1].do(t.Context(), "GET", "/readyz", nil); a.status != 200 || strings.Contains(a.body, away) {
+		t.Errorf("another one: %d %s", a.status, a.body)
 	}
 }
 
