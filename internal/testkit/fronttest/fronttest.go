@@ -17,7 +17,16 @@ import (
 // Proxy returns a handler that sends each request to where rewrite says. Event streams aren't delayed, and nothing is
 // logged.
 func Proxy(rewrite func(*httputil.ProxyRequest), modify func(*http.Response) error) http.Handler {
-	proxy := &httputil.ReverseProxy{Rewrite: rewrite, ModifyResponse: modify, FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0)}
+	return handler(&httputil.ReverseProxy{Rewrite: rewrite, ModifyResponse: modify})
+}
+
+// ProxyBy is Proxy with a transport, which may choose the connection.
+func ProxyBy(transport http.RoundTripper, rewrite func(*httputil.ProxyRequest)) http.Handler {
+	return handler(&httputil.ReverseProxy{Rewrite: rewrite, Transport: transport})
+}
+
+func handler(proxy *httputil.ReverseProxy) http.Handler {
+	proxy.FlushInterval, proxy.ErrorLog = -1, log.New(io.Discard, "", 0)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).EnableFullDuplex() // HTTP/1.1 can; HTTP/2 needn't
 		proxy.ServeHTTP(w, r)

@@ -1,0 +1,6 @@
+// Package cluster tests three replicas of `dragoman serve`, which share a PostgreSQL database, behind balancers.
+//
+// The configurations of HAProxy and nginx, and the commands that start everything, are those of examples/cluster and
+// docs/cluster.md; only ports are replaced. The tests are skipped without a PostgreSQL, which .ci/postgres starts for a
+// command, and without the programs, which .ci/remote unpacks.
+package cluster
