@@ -38,6 +38,11 @@ func (s *stage) serveWithKey(ctx context.Context, l *leg) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	return s.behind(front, path)
+}
+
+// behind serves a handler in front of the processes, and returns the URL of a path there.
+func (s *stage) behind(front http.Handler, path string) (string, error) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", err

@@ -73,6 +73,16 @@ var sdkLegs = []leg{
 	{side: "server", via: "serve-key", rev: "2025-06-18", all: true, want: 27, of: 27},
 	{side: "server", via: "serve-key", rev: "2025-03-26", all: true, want: 1, of: 1},
 
+	// Here three replicas share a database, and each request comes to the next one. The last two have a server of a single
+	// era, and a client of the other one. They are left out without a PostgreSQL, which .ci/postgres starts.
+	{side: "server", via: "replicas", rev: "2025-11-25", want: 30, of: 30},
+	{side: "server", via: "replicas", rev: "2026-07-28", want: 37, of: 37},
+	{side: "server", via: "replicas-modern-only", rev: "2025-11-25", want: 30, of: 30, excused: modernOnly},
+	{side: "server", via: "replicas-legacy-only", rev: "2026-07-28", want: 37, of: 37},
+
+	// These share only a file of keys, which is enough for modern clients of modern servers.
+	{side: "server", via: "keyed-replicas", rev: "2026-07-28", want: 37, of: 37},
+
 	{side: "server", via: "run-url", rev: "2025-11-25", want: 30, of: 30},
 	{side: "server", via: "run-url", rev: "2026-07-28", want: 37, of: 37},
 

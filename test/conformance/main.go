@@ -18,6 +18,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/test/built"
 	"github.com/dragoman-mcp/dragoman/test/tab"
 )
 
@@ -68,6 +69,9 @@ func suiteMode() int {
 	}
 	var chosen []*leg
 	for i := range table {
+		if table[i].stored() && os.Getenv(built.EnvPostgres) == "" {
+			continue
+		}
 		if match.MatchString(table[i].name()) {
 			chosen = append(chosen, &table[i])
 		}

@@ -78,6 +78,14 @@ func (s *stage) build(ctx context.Context, l *leg) (url string, err error) {
 		return s.dragomanServe(ctx)
 	case "serve-key":
 		return s.serveWithKey(ctx, l)
+	case "replicas":
+		return s.serveReplicas(ctx, false, s.server)
+	case "keyed-replicas":
+		return s.serveReplicas(ctx, true, s.server)
+	case "replicas-legacy-only":
+		return s.serveReplicas(ctx, false, s.rig.self, "one-era", "legacy", s.server)
+	case "replicas-modern-only":
+		return s.serveReplicas(ctx, false, s.rig.self, "one-era", "modern", s.server)
 	}
 	return "", fmt.Errorf("no such way: %s", l.via)
 }
