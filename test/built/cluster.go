@@ -3,12 +3,14 @@
 package built
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	mathrand "math/rand/v2"
 	"net"
@@ -261,7 +263,15 @@ func (c *Cluster) Close() error {
 
 // ServeHTTP sends each request to the next replica that accepts a connection, like a balancer that knows nothing. It sends
 // none twice.
-func (c *Cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) { c.spread.ServeHTTP(w, r) }
+func (c *Cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	// An answer that's there before the end of the body would cost the client its connection.
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	r.Body = io.NopCloser(bytes.NewReader(b))
+	c.spread.ServeHTTP(w, r)
+}
 
 func (c *Cluster) balance() http.Handler {
 	// Each request has a connection of its own, so choosing where to dial is choosing the replica.

@@ -158,3 +158,20 @@ func ServeServers(t testing.TB, program, servers string) (base string) {
 	})
 	return front.URL
 }
+
+// Behind returns the configuration of a server named fake, which `run` would get as a URL or a command after --.
+func Behind(args []string) string {
+	server := fmt.Sprintf("{url: %q}", args[0])
+	if args[0] == "--" {
+		server = fmt.Sprintf("{command: %q, args: [%s]}", args[1], quotedAll(args[2:]))
+	}
+	return "mcpServers: {fake: " + server + "}"
+}
+
+func quotedAll(args []string) string {
+	var all []string
+	for _, a := range args {
+		all = append(all, fmt.Sprintf("%q", a))
+	}
+	return strings.Join(all, ", ")
+}

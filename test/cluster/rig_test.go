@@ -29,10 +29,22 @@ import (
 
 const root = "../.."
 
+// envLong makes the long tests run.
+const envLong = "DRAGOMAN_CLUSTER_TEST"
+
 // patience is the limit of everything that isn't meant to take long.
 const patience = 30 * time.Second
 
-func TestMain(m *testing.M) { leaktest.Main(m) }
+func TestMain(m *testing.M) {
+	if len(os.Args) > 3 && os.Args[1] == asProgram {
+		if err := measured(os.Args[2], os.Args[3:]); err != nil {
+			fmt.Fprintln(os.Stderr, "cluster:", err)
+			os.Exit(1)
+		}
+		return
+	}
+	leaktest.Main(m)
+}
 
 // needPostgres skips a test if there is no PostgreSQL.
 func needPostgres(t *testing.T) {
@@ -40,6 +52,14 @@ func needPostgres(t *testing.T) {
 	if os.Getenv(built.EnvPostgres) == "" {
 		t.Skipf("%s isn't set: run the test with .ci/postgres", built.EnvPostgres)
 	}
+}
+
+func needLong(t *testing.T) {
+	t.Helper()
+	if os.Getenv(envLong) == "" {
+		t.Skipf("takes minutes: set %s=1, or run make cluster-test", envLong)
+	}
+	needPostgres(t)
 }
 
 // start starts three replicas with two servers, which it returns.
@@ -263,6 +283,10 @@ var errCut = errors.New("the response has ended without an answer")
 
 // next returns the next message of a response, and errCut if there is none.
 func (a *answer) next() (*message, error) {
+	if a.StatusCode == http.StatusNotFound { // the error in it is that of HTTP
+		b, _ := io.ReadAll(a.Body)
+		return nil, &errStatus{a.StatusCode, string(b)}
+	}
 	var m message
 	kind := a.Header.Get("Content-Type")
 	if strings.HasPrefix(kind, "application/json") {

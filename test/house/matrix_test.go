@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"slices"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -75,7 +74,7 @@ func measured(program string, args []string) error {
 		return err
 	}
 	defer os.RemoveAll(folder)
-	h, err := built.Furnish(ctx, program, folder, servers(args[3:])) // what is behind run --listen ADDRESS
+	h, err := built.Furnish(ctx, program, folder, built.Behind(args[3:])) // what is behind run --listen ADDRESS
 	if err != nil {
 		return err
 	}
@@ -94,23 +93,6 @@ func measured(program string, args []string) error {
 	end := context.AfterFunc(ctx, func() { _ = cmd.Process.Signal(os.Interrupt) })
 	defer end()
 	return errors.Join(front(ctx, h, address), cmd.Wait())
-}
-
-// servers returns the configuration of the server behind `run`, which is a URL or a command after --.
-func servers(args []string) string {
-	server := fmt.Sprintf("{url: %q}", args[0])
-	if args[0] == "--" {
-		server = fmt.Sprintf("{command: %q, args: [%s]}", args[1], quotedAll(args[2:]))
-	}
-	return "mcpServers: {fake: " + server + "}"
-}
-
-func quotedAll(args []string) string {
-	var all []string
-	for _, a := range args {
-		all = append(all, fmt.Sprintf("%q", a))
-	}
-	return strings.Join(all, ", ")
 }
 
 // front serves the endpoint of the one server as `run` does, until ctx ends.
