@@ -19,7 +19,7 @@ BENCH    ?= .
 TARGETS  := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
 .DEFAULT_GOAL := check
-.PHONY: check help build vet test lint race-short soak soak-signin same-ids attack fuzz bench bench-diff bench-compare bench-access bench-pages conformance peers house sweep search-recall search-clients clients clients-check issuers browser dashboard remote wine cross tidy release release-try release-check clean matrix matrix-check bin/matrix.md screenshots examples
+.PHONY: check help build vet test lint race-short soak soak-signin same-ids attack fuzz bench bench-diff bench-compare bench-access bench-pages cluster-test conformance peers house sweep search-recall search-clients clients clients-check issuers browser dashboard remote wine cross tidy release release-try release-check clean matrix matrix-check bin/matrix.md screenshots examples
 
 check: build vet lint race-short ## check a change: build, vet, lint, short race tests
 
@@ -96,6 +96,14 @@ bench-access: ## measure what API keys, tokens, sign-ins, rules, pins, the audit
 
 bench-pages: ## measure the pages of the console with 200 servers and 50 open consoles
 	go test ./internal/app/daemon -run '^$$' -bench 'BenchmarkConsole$$' -benchtime 30x
+
+# The short ones of the project's tests of replicas are in make test.
+cluster-test: export DRAGOMAN_CLUSTER_TEST = 1
+cluster-test: export DRAGOMAN_CLUSTER_SOAK = $(SOAK)
+cluster-test: ## all tests of replicas, with PostgreSQL, HAProxy and nginx (unpacks Debian's packages), the matrix and the suite through a balancer, and SOAK=10m
+	.ci/postgres go test -count=1 -timeout 30m -run 'TestTC[0-9]' ./internal/app/daemon ./internal/team/cluster
+	cd test && ../.ci/postgres ../.ci/remote go test -count=1 -timeout 60m -v ./cluster
+	cd test && ../.ci/postgres go run ./conformance -only replicas
 
 conformance: ## the official conformance suite (npm); ARGS=-direct, -only REGEXP, -v
 	cd test && go run ./conformance $(ARGS)
