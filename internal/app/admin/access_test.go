@@ -201,6 +201,7 @@ POST /keys viewer people
 GET /keys/{id} viewer people
 POST /keys/{id}/rotate viewer people
 DELETE /keys/{id} viewer people
+POST /keys/{id}/look admin
 GET /people admin
 POST /people admin
 GET /people/{name} admin

@@ -132,6 +132,7 @@ var keyRoutes = []route{
 			}))
 		},
 	},
+	lookRoute,
 }
 
 // maxKeyBody is the maximum size in bytes of a request about a key. It suffices for the patterns that a

@@ -31,13 +31,18 @@ func (r *rig) of(project string) *API {
 // withKeys returns a rig that knows its keys, as a daemon does after use.
 func withKeys(t testing.TB, c *config.Snapshot) (r *rig, use func()) {
 	gate := access.NewGate(true)
-	r = servingSnapshot(t, c, func(o *runtime.Options) { o.Reach, o.Caller = gate.Reach, gate.Caller })
+	r = servingSnapshot(t, c, func(o *runtime.Options) {
+		o.Principal, o.Reach, o.Barred, o.Holder, o.Caller = gate.Principal, gate.Reach, gate.Barred, gate.Holder, gate.Caller
+	})
 	return r, func() {
 		keys, err := r.api.desk().Keys(r.t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
+		gate.Own(r.api.Access().Key())
 		gate.Use(keys)
+		r.api.Access().VisitorsFrom(gate.Visitor)
+		r.api.Access().RolesFrom(gate.Roles)
 	}
 }
 

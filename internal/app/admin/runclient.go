@@ -86,20 +86,8 @@ func (a *runAPI) clientOf(ctx context.Context, x *run, server string, q *RunRequ
 		}
 		x.show.Server, c.own = a.offeredAs(ctx, x.show.Method, x.show.Name)
 	}
-	if q.Revision != "" {
-		rev, ok := mcp.ParseRevision(q.Revision)
-		if !ok {
-			return c, badBody(`"revision" must be one of ` + strings.Join(mcp.Dates(mcp.Revisions()), ", ") + ".")
-		}
-		c.revision = rev
-	}
-	if q.Capabilities != nil {
-		c.capabilities = *q.Capabilities
-		for _, one := range c.capabilities {
-			if !slices.Contains(RunCapabilities, one) {
-				return c, badBody(`"capabilities" may have ` + strings.Join(RunCapabilities, ", ") + ", and nothing else.")
-			}
-		}
+	if bad := c.choose(q.Revision, q.Capabilities); bad != nil {
+		return c, bad
 	}
 	if a.modern(x.show.Server) {
 		// A modern server sends log messages only if the request sets a log level. A legacy server
@@ -108,6 +96,26 @@ func (a *runAPI) clientOf(ctx context.Context, x *run, server string, q *RunRequ
 	}
 	x.show.Revision, x.show.Capabilities, x.show.Item = c.revision.String(), slices.Clone(c.capabilities), c.own
 	return c, nil
+}
+
+// choose sets the revision and the capabilities of the client to those of a request, if it has some.
+func (c *client) choose(revision string, capabilities *[]string) *Problem {
+	if revision != "" {
+		rev, ok := mcp.ParseRevision(revision)
+		if !ok {
+			return badBody(`"revision" must be one of ` + strings.Join(mcp.Dates(mcp.Revisions()), ", ") + ".")
+		}
+		c.revision = rev
+	}
+	if capabilities != nil {
+		c.capabilities = *capabilities
+		for _, one := range c.capabilities {
+			if !slices.Contains(RunCapabilities, one) {
+				return badBody(`"capabilities" may have ` + strings.Join(RunCapabilities, ", ") + ", and nothing else.")
+			}
+		}
+	}
+	return nil
 }
 
 // offeredAs returns which server has what clients see under a name at the project's endpoint, and its name there. Both

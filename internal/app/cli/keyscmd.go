@@ -29,6 +29,9 @@ type keysCommand struct {
 	servers, tools         []string
 	role, expires, overlap string
 	owner                  string
+
+	server, revision string // of a look
+	search           bool
 }
 
 func newKeysCommand(w *world) *cobra.Command {
@@ -57,7 +60,7 @@ docs/access.md shows how clients send one.
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	c.addFlags(cmd)
-	cmd.AddCommand(newKeysAddCommand(w), newKeysRotateCommand(w), newKeysRevokeCommand(w))
+	cmd.AddCommand(newKeysShowCommand(w), newKeysLookCommand(w), newKeysAddCommand(w), newKeysRotateCommand(w), newKeysRevokeCommand(w))
 	return cmd
 }
 

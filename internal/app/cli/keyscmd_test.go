@@ -156,6 +156,11 @@ func TestKeysCommand(t *testing.T) {
 		want string
 	}{
 		{"keys rotate innocent", exitOK, "works until"},
+		{"keys show innocent", exitOK, ""},
+		{"keys look innocent", exitOK, "the key \"innocent\" gets "},
+		{"keys look innocent --server nothing", exitFailure, "no server is named"},
+		{"keys look innocent --server a --search", exitUsage, "leave one of them out"},
+		{"keys look innocent --revision 2020-01-01", exitFailure, "2025-11-25"},
 		{"keys revoke twice", exitUsage, "2 keys have the name \"twice\""},
 		{"keys revoke innocnt", exitUsage, "did you mean innocent?"},
 		{"keys revoke x", exitUsage, "`dragoman keys` lists the keys"},

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
@@ -64,6 +65,11 @@ func (w *world) printTable(rows [][2]string) error {
 		t.Rows = append(t.Rows, screen.Cells(r[0], r[1]))
 	}
 	return w.print(t)
+}
+
+// printRows does the same for facts about something, without those that are "".
+func (w *world) printRows(rows [][2]string) error {
+	return w.printTable(slices.DeleteFunc(rows, func(r [2]string) bool { return r[1] == "" }))
 }
 
 // print prints a table to stdout. If stdout is a terminal, the table fits its width and may have

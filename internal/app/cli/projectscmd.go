@@ -268,7 +268,7 @@ func (c *projectsCommand) show(cmd *cobra.Command, args []string) error {
 			rows = append(rows, [2]string{"changed", x.Changed.In(time.Local).Format(time.DateTime) + " by " + x.By})
 		}
 		rows = append(rows, [2]string{"problem", x.Problem})
-		return c.printTable(slices.DeleteFunc(rows, func(r [2]string) bool { return r[1] == "" }))
+		return c.printRows(rows)
 	})
 }
 

@@ -25,6 +25,8 @@ type KeyDesk interface {
 	MakeKeyFor(context.Context, *identity.Principal, admin.APIKeyRequest) (admin.NewAPIKey, *admin.Problem)
 	RotateKeyFor(ctx context.Context, who *identity.Principal, id string, q admin.APIKeyRotation) (admin.NewAPIKey, *admin.Problem)
 	RevokeKeyFor(ctx context.Context, who *identity.Principal, id string) (admin.RevokedKey, *admin.Problem)
+	// LookFor is a client with the rights of the key that only lists. It sends requests, and is an act in the audit.
+	LookFor(ctx context.Context, who *identity.Principal, id string, q admin.KeyLookRequest) (admin.KeyLook, *admin.Problem)
 }
 
 // accessWords are what somebody types who changes who may come in; see sure.
@@ -48,6 +50,7 @@ func (p *keyPages) register(f *frame) {
 	who := allowed{least: identity.Caller, personal: true, sure: accessWords}
 	f.register("POST /keys/new", who, p.make)
 	f.register("POST /keys/{id}", who, p.act)
+	p.registerLook(f)
 }
 
 func (p *keyPages) newPage() Page {
@@ -421,7 +424,7 @@ func (p *keyPages) key(r *http.Request, v *keyView) (*View, error) {
 	case bad != nil && stateOf(r).feed:
 		return &View{Data: &keyView{Gone: true}}, nil // the page loads again, and says so
 	case bad != nil:
-		return nil, &pageError{Status: bad.Status, Title: bad.Title, Text: "Nobody has a key with this id in this project whom you may see, or it was revoked. It may have been in another project.", Next: allKeys}
+		return nil, noKeyHere(bad)
 	}
 	v.keyRow, v.Now, v.Twins = keyRow{k.APIKey}, k.Now, k.Twins
 	v.Overlap, v.Life = cmp.Or(v.Overlap, "24h"), cmp.Or(v.Life, "90d")
@@ -429,6 +432,10 @@ func (p *keyPages) key(r *http.Request, v *keyView) (*View, error) {
 	v.Acts = v.Long || v.Mine
 	v.Number, v.Sure = formNumber(), sureWords(r, accessWords)
 	return &View{Title: excerpt.Line(k.Name, 100), Crumbs: []Crumb{{"Keys", pathOf("keys")}}, Data: v, Stream: pathOf("keys", k.ID)}, nil
+}
+
+func noKeyHere(bad *admin.Problem) error {
+	return &pageError{Status: bad.Status, Title: bad.Title, Text: "Nobody has a key with this id in this project whom you may see, or it was revoked. It may have been in another project.", Next: allKeys}
 }
 
 // act handles the forms of a key's page.

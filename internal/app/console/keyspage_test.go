@@ -277,3 +277,45 @@ func BenchmarkKeys(b *testing.B) {
 		}
 	}
 }
+
+// TestLookAsKey has an admin look as a key: the page has what the key gets, and a form that's sent twice looks once. A
+// viewer and an operator find neither the page nor the button.
+func TestLookAsKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, role := stageWith(t, "team", &event.Publisher{}), identity.Admin
+		h.graded(&role)
+		h.cookie = h.browse(h.access.Link(""), firefox, h.cookie)
+		const page = "/console/keys/k1/look"
+		if _, body := h.ask("GET", "/console/keys/k1"); !strings.Contains(body, `href="`+page+`"`) {
+			t.Error("no way to look")
+		}
+		form := url.Values{"at": {"server:gh"}, "revision": {"2026-07-28"}, "can": {"roots"}, "number": {h.numberOn(page)}}
+		for range 2 {
+			resp, body := h.submit(page, form)
+			for _, want := range []string{"addci", "Be kind", "ticketsci", "gh/pushci", "Unknown tool: push", "-32601"} {
+				if resp.StatusCode != 200 || !strings.Contains(textOf(body), want) {
+					t.Errorf("%d, not %q in %s", resp.StatusCode, want, textOf(body))
+				}
+			}
+		}
+		if want := "local looks as k1 server gh 2026-07-28 [roots]"; !slices.Equal(h.source.acted, []string{want}) {
+			t.Errorf("what was done: %q, want %q", h.source.acted, want)
+		}
+		h.source.testTeam.bad = &admin.Problem{Type: "store", Status: 503, Detail: "The database is away."}
+		form.Set("number", h.numberOn(page))
+		if resp, body := h.submit(page, form); resp.StatusCode != 503 || !strings.Contains(textOf(body), "The database is away.") {
+			t.Errorf("%d %s", resp.StatusCode, textOf(body))
+		}
+		for _, role = range []identity.Role{identity.Viewer, identity.Operator} {
+			if resp, _ := h.ask("GET", page); resp.StatusCode != 403 {
+				t.Errorf("%s: %d", role, resp.StatusCode)
+			}
+			if resp, _ := h.submit(page, form); resp.StatusCode != 403 {
+				t.Errorf("%s looks: %d", role, resp.StatusCode)
+			}
+			if _, body := h.ask("GET", "/console/keys/k1"); strings.Contains(body, page) {
+				t.Errorf("%s finds a link", role)
+			}
+		}
+	})
+}

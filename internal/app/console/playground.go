@@ -76,6 +76,7 @@ type playView struct {
 	More     int
 	Examples []exampleRow
 	RunKey   string
+	Looks    bool // the viewer may look as a key
 }
 
 // mostPlayRows is the maximum number of items that the playground lists; a search finds the others.
@@ -202,7 +203,7 @@ func (p *playPages) find(server, kind, name string) (x playItem, err error) {
 
 // list returns the page on which the user chooses an item.
 func (p *playPages) list(r *http.Request, q url.Values) *View {
-	v := &playView{Search: q.Get("q")}
+	v := &playView{Search: q.Get("q"), Looks: may(r, identity.Admin)}
 	var names []string
 	for _, s := range statusOf(r).Servers {
 		names = append(names, s.Name, s.Name)

@@ -90,6 +90,26 @@ func (s *testTeam) RevokeKeyFor(ctx context.Context, who *identity.Principal, id
 	return admin.RevokedKey{APIKey: k.APIKey, Ends: k.Now}, nil
 }
 
+// LookFor returns a list that has the key's name and the request.
+func (s *testTeam) LookFor(ctx context.Context, who *identity.Principal, id string, q admin.KeyLookRequest) (admin.KeyLook, *admin.Problem) {
+	k, bad := s.KeyFor(ctx, who, id)
+	if bad == nil {
+		bad = s.failure()
+	}
+	if bad != nil {
+		return admin.KeyLook{}, bad
+	}
+	s.acted = append(s.acted, fmt.Sprint(who.Subject, " looks as ", id, " ", q.Endpoint, " ", q.Server, " ", q.Revision, " ", *q.Capabilities))
+	return admin.KeyLook{
+		Key: k.APIKey, Revision: q.Revision, Instructions: "Be kind, " + k.Name, SignIns: []string{"tickets" + k.Name},
+		Lists: []admin.LookList{
+			{Method: "tools/list", Items: []admin.LookItem{{Name: "add" + k.Name, Title: k.Name, Description: k.Name}}},
+			{Method: "prompts/list", Refused: &admin.LookRefusal{Code: -32601, Message: "no" + k.Name}},
+		},
+		Denied: []admin.LookDenied{{RuleItem: admin.RuleItem{Server: "gh", Item: "push" + k.Name, RuleDecision: admin.RuleDecision{Do: "deny", Why: "rule 1"}}, Code: -32602, Told: "Unknown tool: push"}},
+	}, nil
+}
+
 func (s *testTeam) PeopleFor(who *identity.Principal) (all []admin.Person, _ *admin.Problem) {
 	for i := range s.people {
 		all = append(all, s.people[i].Person)

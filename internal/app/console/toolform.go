@@ -86,7 +86,7 @@ func runFormOf(x playItem) *runForm {
 
 // choose sets the lists of what the client of the run can be, and selects an endpoint, a revision and capabilities.
 func (f *runForm) choose(at, revision string, can []string) {
-	f.Endpoints, f.Revisions, f.Capabilities = nil, nil, nil
+	f.Endpoints = nil
 	for _, x := range []choice{{Value: admin.AtServer, Title: "this server"}, {Value: admin.AtProject, Title: "all servers"}, {Value: admin.AtSearch, Title: "search"}} {
 		if x.Value == admin.AtServer && f.item.Server == "" || x.Value != admin.AtServer && f.item.Offered == "" {
 			continue
@@ -94,13 +94,19 @@ func (f *runForm) choose(at, revision string, can []string) {
 		x.Selected = x.Value == at
 		f.Endpoints = append(f.Endpoints, x)
 	}
+	f.Revisions, f.Capabilities = clientChoices(revision, can)
+}
+
+// clientChoices returns the lists of what a client can be.
+func clientChoices(revision string, can []string) (revisions, capabilities []choice) {
 	for _, date := range mcp.Dates(mcp.Revisions()) {
-		f.Revisions = append(f.Revisions, choice{date, date, date == revision})
+		revisions = append(revisions, choice{date, date, date == revision})
 	}
 	for _, x := range []choice{{Value: admin.CanForm, Title: "forms"}, {Value: admin.CanURL, Title: "links"}, {Value: admin.CanSampling, Title: "sampling"}, {Value: admin.CanRoots, Title: "folders"}} {
 		x.Selected = slices.Contains(can, x.Value)
-		f.Capabilities = append(f.Capabilities, x)
+		capabilities = append(capabilities, x)
 	}
+	return revisions, capabilities
 }
 
 // read reads the form as a browser sent it. If ok is true, q is the request for the run at the endpoint of server, or at

@@ -101,6 +101,8 @@ func counts(c *policy.Call) bool {
 		return false
 	}
 	switch {
+	case c.Who.Looks(): // an admin doesn't use up what somebody else may send
+		return false
 	case c.Server != "":
 		return true
 	case c.Request.Msg.Method == mcp.MethodReadResource: // a result that we keep

@@ -53,28 +53,48 @@ func (r *Runtime) serve(w http.ResponseWriter, req *http.Request, leaf string, f
 	}
 	project := cmp.Or(req.PathValue("project"), event.DefaultProject)
 	p := r.Project(project)
-	show, ok := r.reach(who, project)
-	if p != nil && !ok && r.opts.Barred != nil {
-		if why := r.opts.Barred(who, project); why != "" {
-			http.Error(w, why, http.StatusForbidden)
-			return
-		}
-	}
-	if p == nil || !ok {
+	if p == nil {
 		httpdoor.NotFound(w, req)
 		return
 	}
-	name := req.PathValue("server")
+	m, refused := p.enter(who, req.PathValue("server"), find)
+	switch {
+	case refused == nil:
+		m.endpoint.serve(w, req, leaf, who)
+	case refused.Text == "":
+		httpdoor.NotFound(w, req)
+	default:
+		http.Error(w, refused.Text, refused.Status)
+	}
+}
+
+// Refused is the answer of an endpoint that doesn't let somebody in.
+type Refused struct {
+	Status int    // of HTTP
+	Text   string // "" for that of a path at which there is nothing
+}
+
+// enter returns the endpoint of a server for who, that of all servers for "", or the one for search if find is true. If
+// who may not use it, it returns how they are refused.
+func (p *Project) enter(who *identity.Principal, name string, find bool) (*mount, *Refused) {
+	show, ok := p.runtime.reach(who, p.name)
+	if !ok {
+		if barred := p.runtime.opts.Barred; barred != nil {
+			if why := barred(who, p.name); why != "" {
+				return nil, &Refused{http.StatusForbidden, why}
+			}
+		}
+		return nil, &Refused{Status: http.StatusNotFound}
+	}
 	m := p.mount(name)
 	if find {
 		m = p.find
 	}
 	show = catalog.Both(show, p.policy.Load().filter(who))
 	if m == nil || name != "" && show != nil && !show.Shows(catalog.KindServer, name, "") {
-		http.Error(w, fmt.Sprintf("no server %q is configured", excerpt.Line(name, 64)), http.StatusNotFound)
-		return
+		return nil, &Refused{http.StatusNotFound, fmt.Sprintf("no server %q is configured", excerpt.Line(name, 64))}
 	}
-	m.endpoint.serve(w, req, leaf, who)
+	return m, nil
 }
 
 // Lets reports whether somebody may use the project.

@@ -57,6 +57,9 @@ type Options struct {
 	// Barred says why somebody may not use an endpoint whom Reach refuses, if they may know that the project exists.
 	// Otherwise it's "", and nil is always "".
 	Barred func(who *identity.Principal, project string) string
+	// Holder returns who comes with the API key that has an id, or the *httpdoor.Denied that whoever sends it gets; see
+	// Project.Look. Nil knows no keys.
+	Holder func(id string) (*identity.Principal, error)
 	// Caller says how the rules of a project know who; see config.Snapshot.Policy. It's called for each request,
 	// and must not block. Nil knows nobody, so that only the rules for everybody count.
 	Caller func(who *identity.Principal, project string) policy.Caller

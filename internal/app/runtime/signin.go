@@ -48,14 +48,17 @@ func (s *signers) CanSignIn(server string) bool {
 // SignedIn implements gateway.Signer.
 func (s *signers) SignedIn(who *identity.Principal, server string) bool {
 	by := s.of(server)
-	return by != nil && by.SignedIn(who, server)
+	return by != nil && !who.Looks() && by.SignedIn(who, server)
 }
 
 // SignIn implements gateway.Signer.
 func (s *signers) SignIn(ctx context.Context, who *identity.Principal, server string) (*gateway.SigningIn, error) {
 	by := s.of(server)
-	if by == nil {
+	switch {
+	case by == nil:
 		return nil, fmt.Errorf("server %q is no longer in the configuration", server)
+	case who.Looks():
+		return nil, ErrOnlyLooks
 	}
 	return by.SignIn(ctx, who, server)
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -48,6 +49,8 @@ type Visitor struct {
 	revision     mcp.Revision
 	meta         []jsonrpc.Field // what each request says of the visitor, if its revision wants that
 	conversation transport.Conversation
+	looks        bool             // it only lists; see Project.Look
+	hello        *jsonrpc.Message // the answer to its handshake; nil if its revision has none
 	heard        func(*jsonrpc.Message)
 	wire         func(sent bool, raw []byte)
 	lastID       atomic.Int64
@@ -72,17 +75,11 @@ func (p *Project) Visit(ctx context.Context, server string, o VisitOptions) (*Vi
 	if o.Who == nil {
 		return nil, ErrNobody
 	}
-	m, single := p.mount(server), server != "" && server != SearchEndpoint
-	if server == SearchEndpoint {
-		m = p.find
-	}
-	if _, in := p.runtime.reach(o.Who, p.name); !in {
-		m = nil
-	}
-	if show := p.filter(o.Who); m == nil || single && show != nil && !show.Shows(catalog.KindServer, server, "") {
+	m, refused := p.enterAt(o.Who, server)
+	if refused != nil {
 		return nil, ErrNoServer
 	}
-	v := &Visitor{project: p, server: server, revision: o.Revision, heard: o.Heard, wire: o.Wire}
+	v := &Visitor{project: p, server: server, revision: o.Revision, looks: o.Who.Looks(), heard: o.Heard, wire: o.Wire}
 	v.conversation = m.clients.Accept(transport.Peer{Transport: "inmem", Who: o.Who, Remote: o.Remote, Endpoint: server}, outbox{v})
 	if o.Revision.Can(mcp.PerRequestMeta) {
 		v.meta = []jsonrpc.Field{
@@ -102,6 +99,14 @@ func (p *Project) Visit(ctx context.Context, server string, o VisitOptions) (*Vi
 	return v, nil
 }
 
+// enterAt does the same as enter for an endpoint as Visit knows it.
+func (p *Project) enterAt(who *identity.Principal, server string) (*mount, *Refused) {
+	if server == SearchEndpoint {
+		return p.enter(who, "", true)
+	}
+	return p.enter(who, server, false)
+}
+
 // shakeHands opens the session of a visitor whose revision has sessions.
 func (v *Visitor) shakeHands(ctx context.Context, o *VisitOptions) error {
 	params := append([]byte(`{"protocolVersion":"`), o.Revision.String()...)
@@ -114,6 +119,7 @@ func (v *Visitor) shakeHands(ctx context.Context, o *VisitOptions) error {
 	if err != nil {
 		return err
 	}
+	v.hello = answer
 	v.oneWay(ctx, jsonrpc.NewNotification(mcp.NoteInitialized, nil))
 	if o.Level != "" {
 		_, err = v.Call(ctx, mcp.MethodSetLevel, append(jsonrpc.AppendQuote([]byte(`{"level":`), o.Level), '}'))
@@ -150,6 +156,9 @@ func (v *Visitor) Call(ctx context.Context, method string, params []byte) (*json
 
 // send sends a request once, and waits for the answer.
 func (v *Visitor) send(ctx context.Context, method string, params []byte) (*jsonrpc.Message, error) {
+	if v.looks && !slices.Contains(looking, method) {
+		return nil, ErrOnlyLooks
+	}
 	id := jsonrpc.IntID(v.lastID.Add(1))
 	m := jsonrpc.NewRequest(id, method, params)
 	r := &visitCall{v: v}

@@ -23,13 +23,16 @@ type Principal struct {
 	Name    string    // what people call the caller; "" if nobody has said
 	Via     string    // how the caller authenticated, such as none, key or token; for logs and events
 	Until   time.Time // the time when the credential expires; zero means that the credential does not expire
-	Run     string    // where the caller has started a run, Console or API; "" for clients of the MCP endpoints
+	Run     string    // where the caller has started a run, Console or API, or Look; "" for clients of the MCP endpoints
 }
 
 // These are the values of Principal.Run.
 const (
 	Console = "console"
 	API     = "api"
+	// Look says that it isn't the caller who is there, but an admin who wants to know what the caller gets. Such a
+	// client only lists; see runtime.Project.Look.
+	Look = "look"
 )
 
 // Local is the principal of callers that do not have to authenticate.
@@ -46,10 +49,15 @@ func (p *Principal) IsLocal() bool {
 	return p != nil && (p == Local || p == localConsole || p == localAPI)
 }
 
-// Running returns p as the caller of a run that was started at a place, Console or API. It returns nil for nil.
+// Looks reports whether an admin looks as p; see Look.
+func (p *Principal) Looks() bool { return p != nil && p.Run == Look }
+
+// Running returns p as the caller of a run that was started at a place, Console or API, or as the one as whom an admin
+// looks. It returns nil for nil, and also if an admin would look as the local user: what nobody is asked for isn't
+// anybody's to lend.
 func (p *Principal) Running(at string) *Principal {
 	switch {
-	case p == nil:
+	case p == nil, p.IsLocal() && at == Look:
 		return nil
 	case p.IsLocal() && at == Console:
 		return localConsole

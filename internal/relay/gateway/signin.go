@@ -126,7 +126,12 @@ func (s *SignIn) signed(u Upstream, f *mcp.ClientInfo) {
 	}
 }
 
-func keyOf(server string, f *mcp.ClientInfo) signInKey { return signInKey{server, f.Who.Key()} }
+func keyOf(server string, f *mcp.ClientInfo) signInKey {
+	if f.Who.Looks() { // what is remembered of it is nothing to the one who has the key
+		return signInKey{server, f.Who.Key() + " " + identity.Look}
+	}
+	return signInKey{server, f.Who.Key()}
+}
 
 // decline remembers that a person doesn't want to sign in.
 func (s *SignIn) decline(key signInKey) {

@@ -187,6 +187,21 @@ func (g *Gate) find(r *http.Request, c credential) (*identity.Principal, error) 
 	return &x.who, nil
 }
 
+// Holder returns who comes with the key that has an id, or the *httpdoor.Denied that Principal returns for it. It's for
+// those who may know that without having the key, and is no use of it.
+func (g *Gate) Holder(id string) (*identity.Principal, error) {
+	keys := g.keys.Load()
+	at, _ := ParseID(id)
+	x := keys.byID[at]
+	switch {
+	case x == nil, !x.InForce(time.Now()):
+		return nil, errWrongKey
+	case g.people.Load().bars(&x.Key):
+		return nil, errNoRole
+	}
+	return &x.who, nil
+}
+
 // wrong counts a wrong credential. It returns why, or that the address has sent too many.
 func (g *Gate) wrong(r *http.Request, why *httpdoor.Denied) error {
 	if wait := g.tries.Take(httpdoor.Remote(r), time.Now()); wait > 0 {

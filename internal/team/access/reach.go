@@ -18,7 +18,7 @@ func (g *Gate) Reach(who *identity.Principal, project string) (show catalog.Filt
 	if who.IsLocal() {
 		return nil, true
 	}
-	if who != nil && who.Run != "" {
+	if who != nil && who.Run != "" && !who.Looks() {
 		return g.reachOfRun(who, project)
 	}
 	if who != nil && who.Via == viaToken {

@@ -90,6 +90,8 @@ func (s *Server) Scope(who *identity.Principal) string {
 	switch {
 	case s.settings.shared():
 		return ""
+	case who.Looks(): // with nobody's credential, since an admin isn't the one who has signed in
+		return map[bool]string{true: identity.Look}[s.d.o.Alone]
 	case s.d.o.Alone:
 		return who.Key() // "" for the local user; whoever else there may be never has that one's scope
 	}

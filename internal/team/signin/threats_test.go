@@ -405,6 +405,9 @@ func TestTA38OnePersonOneCredential(t *testing.T) {
 		if got := r.s.Scope(who); got != who.Subject {
 			t.Errorf("%s, who has signed in, has the scope %q", who.Subject, got)
 		}
+		if looks := who.Running(identity.Look); looks != nil && r.s.Scope(looks) != "" {
+			t.Errorf("an admin who looks as %s has their scope", who.Subject)
+		}
 		if got := r.s.Scope(eve); got != "" {
 			t.Errorf("eve, who hasn't, has the scope %q", got)
 		}
@@ -452,7 +455,7 @@ func TestTA38WhoShares(t *testing.T) {
 	}
 	// Where nobody but the local user is, whoever comes in with a name still has a scope of their own.
 	alone := newRig(t, file(t), to, Settings{}, nil)
-	if alone.s.Scope(nil) != "" || alone.s.Scope(identity.Local) != "" || alone.s.Scope(ada) != "p:ada" || alone.s.subject("") != local {
+	if alone.s.Scope(nil) != "" || alone.s.Scope(identity.Local) != "" || alone.s.Scope(ada) != "p:ada" || alone.s.Scope(ada.Running(identity.Look)) == "" || alone.s.Scope(ada.Running(identity.Look)) == "p:ada" || alone.s.subject("") != local {
 		t.Error("the scopes of an open loopback")
 	}
 }

@@ -16,6 +16,11 @@ func NotFound(w http.ResponseWriter, r *http.Request) {
 	h["X-Content-Type-Options"] = nosniff
 	w.WriteHeader(http.StatusNotFound)
 	if r.Method != http.MethodHead {
-		_, _ = io.WriteString(w, "there is nothing at "+excerpt.Quote(r.URL.Path, 128)+": MCP clients connect to /mcp, or to /sse for HTTP+SSE\n")
+		_, _ = io.WriteString(w, Nothing(r.URL.Path)+"\n")
 	}
+}
+
+// Nothing returns what NotFound says about a path.
+func Nothing(path string) string {
+	return "there is nothing at " + excerpt.Quote(path, 128) + ": MCP clients connect to /mcp, or to /sse for HTTP+SSE"
 }
