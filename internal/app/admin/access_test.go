@@ -196,6 +196,8 @@ GET /drafts/{id} admin
 POST /drafts/{id} admin
 DELETE /drafts/{id} admin
 POST /drafts/{id}/keep admin
+POST /servers/{name}/edits admin
+POST /servers/{name}/edits/keep admin
 GET /keys viewer people
 POST /keys viewer people
 GET /keys/{id} viewer people
@@ -223,6 +225,7 @@ DELETE /secrets/{name} admin
 POST /secrets/rotate-key admin
 GET /prompts viewer
 GET /prompts/{name} viewer
+GET /prompts/{name}/instructions viewer
 POST /prompts operator
 POST /prompts/{name}/publish operator
 POST /prompts/{name}/activate operator
@@ -243,6 +246,7 @@ DELETE /signins/{server} viewer people
 GET /projects viewer
 GET /projects/{name} operator
 PUT /projects/{name} operator
+POST /projects/{name}/preview operator
 DELETE /projects/{name} admin
 `
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/setup/clientfile"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
@@ -27,10 +28,11 @@ const (
 
 // ServerEdit is a change of one server in the configuration file.
 type ServerEdit struct {
-	Do              string
-	Tools           map[string]bool // for EditTools: whether clients see a tool, by the server's own name; tools that are left out stay as they are
-	Entry, Settings string          // for EditEntry: as in ServerText
-	Hash            string          // for KeepEdit: the preview's hash
+	Do       string          `json:"do" enum:"disable,enable,remove,tools,entry" doc:"the change; tools: show or hide tools with expose; entry: other texts for the entry and the settings"`
+	Tools    map[string]bool `json:"tools,omitempty" doc:"for tools: whether clients see a tool, by the server's own name; tools that are left out stay as they are"`
+	Entry    string          `json:"entry,omitempty" doc:"for entry: the server's entry below mcpServers, as the file has it; a line with a masked secret keeps it"`
+	Settings string          `json:"settings,omitempty" doc:"for entry: the entry below dragoman.servers, in the same way"`
+	Hash     string          `json:"hash,omitempty" doc:"to keep the change: the preview's hash"`
 }
 
 // ServerText is what the configuration file says about a server.
@@ -41,6 +43,25 @@ type ServerText struct {
 	// as they are written in the file, with secrets masked. Settings is "" if there are none.
 	Entry, Settings string
 	Why             string // why the texts are missing, or why the file can't be written; "" if it can
+}
+
+var editRoutes = []route{
+	{
+		method: http.MethodPost, path: "/servers/{name}/edits", least: identity.Admin, process: true, name: "previewEdit",
+		summary: "What a change of a server would change in the configuration file; it writes nothing",
+		body:    ServerEdit{}, answer: Preview{}, problems: []int{400, 404, 413, 415},
+		read: withBody(maxDraftBody, func(a *API, r *http.Request, q ServerEdit) (Preview, *Problem) {
+			return a.PreviewEdit(r.PathValue("name"), q)
+		}),
+	},
+	{
+		method: http.MethodPost, path: "/servers/{name}/edits/keep", least: identity.Admin, process: true, name: "keepEdit",
+		summary: "Write such a change as it was previewed, with a backup, and apply it",
+		body:    ServerEdit{}, answer: Kept{}, problems: []int{400, 404, 409, 413, 415},
+		read: withBody(maxDraftBody, func(a *API, r *http.Request, q ServerEdit) (Kept, *Problem) {
+			return a.KeepEdit(r.Context(), r.PathValue("name"), q)
+		}),
+	},
 }
 
 // ownServer reads the configuration file, and returns it with a server that must be in it.

@@ -95,6 +95,17 @@ var projectRoutes = []route{
 		body:    yamlText(""), answer: KeptProject{}, problems: slices.Concat([]int{404, 412, 413, 415, 422, 428}, houseProblems), write: func(a *API, w http.ResponseWriter, r *http.Request) *Problem { return a.setProject(w, r) },
 	},
 	{
+		method: http.MethodPost, path: "/projects/{name}/preview", process: true, named: true, least: identity.Operator, name: "previewProject",
+		summary: "What a text of a project of the store would change; nothing is kept",
+		body:    yamlText(""), answer: ProjectPreview{}, problems: slices.Concat([]int{404, 413, 415, 422}, houseProblems), read: func(a *API, r *http.Request) (any, *Problem) {
+			text, bad := readText(r)
+			if bad != nil {
+				return nil, bad
+			}
+			return result(a.TryProject(r, r.PathValue("name"), text))
+		},
+	},
+	{
 		method: http.MethodDelete, path: "/projects/{name}", process: true, named: true, least: identity.Admin, name: "removeProject",
 		summary: "Remove a project from the store, with its API keys, its secrets and everybody's roles in it; that needs its version in `If-Match`",
 		answer:  RemovedProject{}, problems: slices.Concat([]int{404, 412, 428}, houseProblems), read: func(a *API, r *http.Request) (any, *Problem) { return result(a.removeProject(r)) },

@@ -189,6 +189,7 @@ func (r *rig) prepare() func(path, name string) string {
 	r.tell(http.MethodPost, "/people", `{"name":"old"}`, http.StatusCreated, &NewInvitation{})
 	r.tell(http.MethodPut, "/secrets/gh", `{"value":"x"}`, http.StatusOK, &KeptSecret{})
 	r.tell(http.MethodPost, "/prompts", `{"name":"old","text":"{{x}}","arguments":[{"name":"x","values":["y"]}]}`, http.StatusCreated, &KeptPrompt{})
+	r.tell(http.MethodPost, "/prompts", `{"name":"old","text":"without"}`, http.StatusCreated, &KeptPrompt{})
 	r.tell(http.MethodPut, "/projects/old", `{"title":"Old"}`, http.StatusCreated, &KeptProject{})
 	question, _ := r.asks("default", questions.Question{Server: "old", Message: "Why?", Schema: []byte(`{"type":"object"}`)})
 	return func(path, name string) string {

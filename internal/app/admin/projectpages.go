@@ -26,13 +26,17 @@ type ProjectDetails struct {
 
 // ProjectPreview says what a new text would change.
 type ProjectPreview struct {
-	Changes  []SettingChange
-	Warnings []string // what isn't right in the text, although it can be used
+	Changes  []SettingChange `json:"changes" doc:"the settings that would change, sorted by path"`
+	Warnings []string        `json:"warnings" doc:"what isn't right in the text, although it can be used"`
+	Grows    bool            `json:"grows" doc:"whether it starts a command, reads a file or sends something to an address where the text before doesn't, which takes an admin"`
 }
 
-// SettingChange is a setting with its values before and after; "" means that it had or has the default. Secrets are
-// masked.
-type SettingChange struct{ Path, Was, Became string }
+// SettingChange is a setting with its values before and after. Secrets are masked.
+type SettingChange struct {
+	Path   string `json:"path" doc:"the setting"`
+	Was    string `json:"was,omitempty" doc:"its value before; left out if it was the default"`
+	Became string `json:"became,omitempty" doc:"its value after; left out if it will be the default"`
+}
 
 // ProjectsFor returns the projects that who may read of, sorted by name.
 func (a *projectAPI) ProjectsFor(ctx context.Context, who *identity.Principal) ([]ProjectEntry, *Problem) {
@@ -45,6 +49,12 @@ func (a *projectAPI) ProjectsFor(ctx context.Context, who *identity.Principal) (
 // MayAddProjects reports whether who may add a project.
 func (a *projectAPI) MayAddProjects(who *identity.Principal) bool {
 	return a.closed() == nil && a.access.May(who, a.project.name(), identity.Admin) == nil
+}
+
+// adds reports whether the sender of a request may add a project.
+func (a *projectAPI) adds(r *http.Request) bool {
+	who, bad := a.sender(r)
+	return bad == nil && a.MayAddProjects(who)
 }
 
 // ProjectFor returns a project that who may read of.
@@ -132,7 +142,7 @@ func (a *projectAPI) RemoveProject(r *http.Request, name, match string) (out Rem
 	return a.remove(r, name, versions{match: []string{match}})
 }
 
-// TryProject returns what a new text of a project of the store would change, and changes nothing.
+// TryProject returns what a text would change in a project of the store, which it may add, and changes nothing.
 func (a *projectAPI) TryProject(r *http.Request, name, text string) (out ProjectPreview, bad *Problem) {
 	if bad := a.editor(r, name, identity.Operator); bad != nil {
 		return out, bad
@@ -141,18 +151,20 @@ func (a *projectAPI) TryProject(r *http.Request, name, text string) (out Project
 	switch {
 	case bad != nil:
 		return out, bad
-	case !there:
+	case !there && (a.inFile(name) || !a.adds(r)):
 		return out, noProject(name)
 	}
 	if out.Warnings, bad = a.check(newText{name: name, text: text}); bad != nil {
 		return out, bad
 	}
-	out.Changes = changesOf(a.changes(name, x.Text, text))
+	mark := secret()
+	out.Changes, out.Grows = changesOf(a.changes(name, x.Text, text)), grows(a.powers(name, x.Text, mark).machine, a.powers(name, text, mark).machine)
 	return out, nil
 }
 
 // changesOf returns settings that have changed, sorted by path.
 func changesOf(x store.Settings) (all []SettingChange) {
+	all = []SettingChange{}
 	for path, was := range x.Was {
 		all = append(all, SettingChange{path, was, x.Became[path]})
 	}

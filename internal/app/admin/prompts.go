@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -93,6 +94,11 @@ var promptRoutes = []route{
 			{"before", "integer", "only versions older than the one with this number"},
 		},
 		answer: PromptDetails{}, problems: slices.Concat([]int{400, 404}, houseProblems), read: func(a *API, r *http.Request) (any, *Problem) { return result(a.readPrompt(r)) },
+	},
+	{
+		method: http.MethodGet, path: "/prompts/{name}/instructions", house: true, least: identity.Viewer, name: "promptInstructions", summary: "What clients of each revision would get as instructions if a prompt were the active one",
+		query:  []parameter{{"version", "integer", "the version's number; the default is the published one, or else the newest"}},
+		answer: PromptInstructions{}, problems: slices.Concat([]int{400, 404, 422}, houseProblems), read: func(a *API, r *http.Request) (any, *Problem) { return result(a.readInstructions(r)) },
 	},
 	{
 		method: http.MethodPost, path: "/prompts", house: true, least: identity.Operator, name: "addPrompt", summary: "Add a version of a prompt, which nobody gets before it's published; the versions before stay",
@@ -248,7 +254,7 @@ func (a *promptAPI) PublishPrompt(ctx context.Context, by, name string, version 
 		if bad != nil {
 			return bad
 		}
-		return &Problem{Type: "no-such-version", Title: "No such version", Status: http.StatusNotFound, Detail: fmt.Sprintf("The prompt %s has no version %d; the newest is %d.", x.Name, version, x.Newest)}
+		return noVersion(x.Name, version, x.Newest)
 	})
 }
 
@@ -274,11 +280,58 @@ func (a *promptAPI) PutOffPrompt(ctx context.Context, by, name string) (KeptProm
 	})
 }
 
+// PromptInstructions is what clients would get as instructions with another active prompt.
+type PromptInstructions struct {
+	Name    string         `json:"name" doc:"the prompt's name"`
+	Version int64          `json:"version" doc:"its version"`
+	Texts   []Instructions `json:"texts" doc:"an entry for each different text"`
+	Unread  []string       `json:"unread" doc:"the servers whose part isn't known yet"`
+}
+
 // Instructions are what clients of some revisions get as instructions.
 type Instructions struct {
-	Text      string
-	Revisions []string // their dates, the newest first
-	Tokens    int
+	Text      string   `json:"text" doc:"the whole text"`
+	Revisions []string `json:"revisions" doc:"the revisions whose clients get it"`
+	Tokens    int      `json:"tokens" doc:"about how many tokens it needs in a model's context"`
+}
+
+// readInstructions answers GET /prompts/{name}/instructions.
+func (a *promptAPI) readInstructions(r *http.Request) (out PromptInstructions, bad *Problem) {
+	if bad := a.closed(); bad != nil {
+		return out, bad
+	}
+	version := int64(0)
+	if text := r.URL.Query().Get("version"); text != "" {
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || n < 1 {
+			return out, badParameter("version", "Write the number of a version.")
+		}
+		version = n
+	}
+	x, bad := a.prompt(r.PathValue("name"))
+	if bad != nil {
+		return out, bad
+	}
+	if version == 0 {
+		version = cmp.Or(x.Published, x.Newest)
+	}
+	found, bad := a.FindPrompt(r.Context(), x.Name, version+1, 1)
+	switch {
+	case bad != nil:
+		return out, bad
+	case len(found.Versions) == 0 || found.Versions[0].Version != version:
+		return out, noVersion(x.Name, version, x.Newest)
+	case len(found.Versions[0].Arguments) > 0:
+		return out, &Problem{Type: "prompt", Title: "This prompt can't be used this way", Status: http.StatusUnprocessableEntity, Detail: "Version " + strconv.FormatInt(version, 10) + " has arguments, and clients send none for instructions. Write a version without arguments."}
+	}
+	out = PromptInstructions{Name: x.Name, Version: version, Unread: []string{}}
+	texts, unread := a.InstructionsWith(r.Context(), &found.Versions[0])
+	out.Texts, out.Unread = texts, append(out.Unread, unread...)
+	return out, nil
+}
+
+func noVersion(name string, version, newest int64) *Problem {
+	return &Problem{Type: "no-such-version", Title: "No such version", Status: http.StatusNotFound, Detail: fmt.Sprintf("The prompt %s has no version %d; the newest is %d.", name, version, newest)}
 }
 
 // InstructionsWith returns what clients of each revision would get as instructions from the project's endpoint if a

@@ -102,7 +102,7 @@ func routes() []route {
 			summary: "A new link that opens the console once", answer: ConsoleLink{}, problems: []int{409}, serve: (*API).serveConsoleLink,
 		},
 	}
-	return slices.Concat(all, storyRoutes, serverRoutes, []route{settingsRoute, reloadRoute}, runRoutes, exampleRoutes, examRoutes, draftRoutes, keyRoutes, peopleRoutes, grantRoutes, auditRoutes, secretRoutes, promptRoutes, pinRoutes, ruleRoutes, questionRoutes, signInRoutes, projectRoutes)
+	return slices.Concat(all, storyRoutes, serverRoutes, []route{settingsRoute, reloadRoute}, runRoutes, exampleRoutes, examRoutes, draftRoutes, editRoutes, keyRoutes, peopleRoutes, grantRoutes, auditRoutes, secretRoutes, promptRoutes, pinRoutes, ruleRoutes, questionRoutes, signInRoutes, projectRoutes)
 }
 
 var callParameters = []parameter{

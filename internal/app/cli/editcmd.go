@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -49,11 +50,14 @@ the file, and the command says what it has done.`,
 func newDisableCommand(w *world) *cobra.Command {
 	c := &editCommand{world: w, done: "disabled", change: disabling(true)}
 	return c.command(&cobra.Command{
-		Use:   "disable NAME",
-		Short: "Disable a server in the configuration",
+		Use:   "disable NAME[/TOOL]",
+		Short: "Disable a server or a tool in the configuration",
 		Long: `Write "disabled: true" into a server's entry in the configuration file. The
 server stays in the file, but "dragoman serve" does not start it and no client
-sees its tools. The command shows the change, and keeps a copy of the file as
+sees its tools. With the name of a tool behind a slash, the server keeps running
+and "expose" hides this tool from all clients.
+
+The command shows the change, and keeps a copy of the file as
 FILE.dragoman-backup-DATE in the same directory. A running "dragoman serve"
 reloads the file, and the command says what it has done. To stop a server only
 until the next restart, use "dragoman stop".`,
@@ -62,18 +66,24 @@ until the next restart, use "dragoman stop".`,
 
   # Make it, and undo it.
   dragoman disable weather
-  dragoman enable weather`,
+  dragoman enable weather
+
+  # Hide one tool.
+  dragoman disable github/delete_repository`,
 	})
 }
 
 func newEnableCommand(w *world) *cobra.Command {
 	c := &editCommand{world: w, done: "enabled", change: disabling(false)}
 	return c.command(&cobra.Command{
-		Use:   "enable NAME",
-		Short: "Enable a server that is disabled in the configuration",
+		Use:   "enable NAME[/TOOL]",
+		Short: "Enable a server or a tool that is disabled in the configuration",
 		Long: `Remove "disabled: true" or "enabled: false" from a server's entry in the
-configuration file. The command shows the change, and keeps a copy of the file
-as FILE.dragoman-backup-DATE in the same directory. A running "dragoman serve"
+configuration file, or with the name of a tool behind a slash what "expose" has
+against this tool.
+
+The command shows the change, and keeps a copy of the file as
+FILE.dragoman-backup-DATE in the same directory. A running "dragoman serve"
 reloads the file, and the command says what it has done.`,
 		Example: `  # Show the change.
   dragoman enable weather --dry-run
@@ -83,9 +93,15 @@ reloads the file, and the command says what it has done.`,
 	})
 }
 
-// disabling returns the change that disables a server, or enables it.
+// disabling returns the change that disables a server or a tool, or enables it.
 func disabling(off bool) func(intake.File, string) ([]byte, error) {
-	return func(f intake.File, server string) ([]byte, error) { return f.Disable(server, off) }
+	return func(f intake.File, name string) ([]byte, error) {
+		server, tool, one := strings.Cut(name, "/")
+		if one {
+			return f.Expose(server, map[string]bool{tool: !off})
+		}
+		return f.Disable(server, off)
+	}
 }
 
 // command completes a command with what the three have in common.
@@ -113,8 +129,12 @@ func (c *editCommand) run(cmd *cobra.Command, args []string) error {
 	return untilUnchanged(func() error { return c.edit(cmd.Context(), args[0]) })
 }
 
-// edit plans the change of a server, and makes it.
-func (c *editCommand) edit(ctx context.Context, server string) error {
+// edit plans the change of a server or of one of its tools, and makes it.
+func (c *editCommand) edit(ctx context.Context, name string) error {
+	server, _, one := strings.Cut(name, "/")
+	if one && c.done == "removed" {
+		server = name // only a whole server can be removed
+	}
 	path, found := c.env.configPath(c.config)
 	if !found {
 		return c.env.noConfig()
@@ -137,18 +157,18 @@ func (c *editCommand) edit(ctx context.Context, server string) error {
 	if _, ok := own.Server(server); !ok {
 		return unknownServer(server, inProject(path, c.project), serverNames(own))
 	}
-	after, err := c.change(intake.File{Path: path, Before: before, Old: old, Env: intake.Env(c.env), Project: fileProject(c.project)}, server)
+	after, err := c.change(intake.File{Path: path, Before: before, Old: old, Env: intake.Env(c.env), Project: fileProject(c.project)}, name)
 	if err != nil {
 		return withHint(err, "change the file by hand; `dragoman config check` checks it")
 	}
 	if !bytes.Equal(before, after) {
-		return c.write(ctx, server, clientfile.Change{Path: path, Before: before, After: after, Backup: true})
+		return c.write(ctx, name, clientfile.Change{Path: path, Before: before, After: after, Backup: true})
 	}
 	if c.asJSON {
-		return c.printEdit(server, path, "", "")
+		return c.printEdit(name, path, "", "")
 	}
 	if !c.quiet {
-		c.status.Printf("%s is %s already in %s", server, c.done, inProject(path, c.project))
+		c.status.Printf("%s is %s already in %s", name, c.done, inProject(path, c.project))
 	}
 	return nil
 }

@@ -47,7 +47,7 @@ arguments and its result. docs/console.md explains it.
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	c.addFlags(cmd)
-	cmd.AddCommand(newExamplesListCommand(w), newExamplesRunCommand(w), newExamplesKeepCommand(w), newExamplesRemoveCommand(w))
+	cmd.AddCommand(newExamplesListCommand(w), newExamplesShowCommand(w), newExamplesRunCommand(w), newExamplesKeepCommand(w), newExamplesRemoveCommand(w))
 	return cmd
 }
 
@@ -63,6 +63,25 @@ func newExamplesListCommand(w *world) *cobra.Command {
   dragoman examples list --json`,
 		Args:              noArguments,
 		RunE:              c.list,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	c.addFlags(cmd)
+	return cmd
+}
+
+func newExamplesShowCommand(w *world) *cobra.Command {
+	c := &examplesCommand{world: w}
+	cmd := &cobra.Command{
+		Use:   "show ID [flags]",
+		Short: "Show a kept example with its arguments and its result",
+		Long: `Show the call of a kept example, as which client it was made, and its result.
+The beginning of the ID suffices. Secrets of the configuration aren't kept.`,
+		Example: `  dragoman examples show 7QK2
+
+  # With the whole result, as JSON.
+  dragoman examples show 7QK2 --json`,
+		Args:              c.oneArgument("the example's ID", "dragoman examples show 7QK2"),
+		RunE:              c.show,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	c.addFlags(cmd)
@@ -146,6 +165,30 @@ func (c *examplesCommand) list(cmd *cobra.Command, _ []string) error {
 			t.Rows = append(t.Rows, screen.Cells(x.ID[:min(shownID, len(x.ID))], x.Name, strings.TrimPrefix(x.Server+"/"+x.Item, "/"), x.Revision, x.State))
 		}
 		return c.print(t)
+	})
+}
+
+func (c *examplesCommand) show(cmd *cobra.Command, args []string) error {
+	return c.serve(cmd, c.world, func(ctx context.Context, s *running) error {
+		var x admin.ExampleDetails
+		if err := s.decode(ctx, "/api/v1/examples/"+url.PathEscape(args[0]), nil, &x); err != nil {
+			return err
+		}
+		if c.asJSON {
+			return c.printJSON(&x, "  ")
+		}
+		missing := ""
+		if x.Secret {
+			missing = "write the secret into the arguments before you run it"
+		}
+		if err := c.printRows([][2]string{
+			{"example", x.Name}, {"id", x.ID}, {"endpoint", x.Endpoint}, {"server", x.Server}, {"request", x.Method}, {"item", x.Item}, {"revision", x.Revision},
+			{"client can", strings.Join(x.Capabilities, ", ")}, {"arguments", string(x.Arguments)}, {"missing", missing}, {"ended", x.State}, {"kept", x.Made.In(time.Local).Format(time.DateTime) + " by " + x.By},
+		}); err != nil || len(x.Result) == 0 {
+			return err
+		}
+		_, err := fmt.Fprintf(c.stdout, "\n%s\n", clean(string(x.Result)))
+		return err
 	})
 }
 

@@ -49,7 +49,27 @@ then signed in for 30 days. docs/access.md says what the roles are.
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	c.addFlags(cmd)
-	cmd.AddCommand(newPeopleInviteCommand(w), newPeopleLinkCommand(w), newPeopleRoleCommand(w), newPeopleSessionsCommand(w), newPeopleSignOutCommand(w), newPeopleRemoveCommand(w))
+	cmd.AddCommand(newPeopleShowCommand(w), newPeopleInviteCommand(w), newPeopleLinkCommand(w), newPeopleRoleCommand(w), newPeopleSessionsCommand(w), newPeopleSignOutCommand(w), newPeopleRemoveCommand(w))
+	return cmd
+}
+
+func newPeopleShowCommand(w *world) *cobra.Command {
+	c := &peopleCommand{world: w}
+	cmd := &cobra.Command{
+		Use:   "show NAME [flags]",
+		Short: "Show somebody's roles, sessions, keys and sign-ins",
+		Long: `Show which roles somebody has, when they were last seen, in how many browsers
+they're signed in, which keys act for them, and at which servers they're signed
+in; neither tokens nor names of accounts.`,
+		Example: `  dragoman people show ada
+
+  # For a script.
+  dragoman people show ada --json`,
+		Args:              c.oneArgument("the person's name", "dragoman people show ada"),
+		RunE:              c.details,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	c.addFlags(cmd)
 	return cmd
 }
 
@@ -230,6 +250,35 @@ func rolesText(p *admin.Person) string {
 		all = append(all, text)
 	}
 	return strings.Join(all, "; ")
+}
+
+func (c *peopleCommand) details(cmd *cobra.Command, args []string) error {
+	return c.with(cmd, c.world, func(ctx context.Context, s *running) error {
+		var p admin.PersonDetails
+		if err := c.about(args[0], func(path string) error { return s.decode(ctx, "/api/v1"+path, nil, &p) }); err != nil {
+			return err
+		}
+		if c.asJSON {
+			return c.printJSON(&p, "  ")
+		}
+		invited := ""
+		if p.Invited != nil {
+			invited = "until " + p.Invited.In(time.Local).Format(time.DateTime)
+		}
+		var keys, servers []string
+		for _, k := range p.Keys {
+			keys = append(keys, k.Name+" ("+k.ID+")")
+		}
+		for _, x := range p.SignIns {
+			if x.Server != "" {
+				servers = append(servers, x.Server)
+			}
+		}
+		return c.printRows([][2]string{
+			{"person", p.Name}, {"id", p.ID}, {"roles", cmp.Or(rolesText(&p.Person), "none")}, {"open link", invited}, {"last seen", p.Seen}, {"signed in", quantity(p.Sessions, "browser")},
+			{"keys", strings.Join(keys, ", ")}, {"sign-ins", strings.Join(servers, ", ")}, {"invited", p.Added.In(time.Local).Format(time.DateTime) + " by " + p.By},
+		})
+	})
 }
 
 func (c *peopleCommand) invite(cmd *cobra.Command, args []string) error {

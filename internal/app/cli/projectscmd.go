@@ -24,9 +24,10 @@ type projectsCommand struct {
 	*world
 	houseFlags
 
-	from string // the value of --file
-	name string // the value of --name
-	yes  bool
+	from  string // the value of --file
+	check bool
+	name  string // the value of --name
+	yes   bool
 }
 
 func newProjectsCommand(w *world) *cobra.Command {
@@ -109,13 +110,15 @@ or what they have changed, and where your text is. With --file, the command
 takes the text from a file and opens no editor.`,
 		Example: `  dragoman projects edit shop
 
-  # Replace the text.
+  # Replace the text, after a look at what that changes.
+  dragoman projects edit shop --file shop.yaml --check
   dragoman projects edit shop --file shop.yaml`,
 		Args:              c.oneArgument("the project's name", "dragoman projects edit shop"),
 		RunE:              c.edit,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	flagsInOrder(cmd).StringVar(&c.from, "file", "", "read the project's text from `FILE`, or from stdin with -")
+	flagsInOrder(cmd).BoolVar(&c.check, "check", false, "with --file, change nothing and say what it would change")
 	c.addFlags(cmd, true)
 	return cmd
 }
@@ -332,12 +335,43 @@ func (c *projectsCommand) add(cmd *cobra.Command, args []string) (err error) {
 	return c.with(cmd, c.world, func(ctx context.Context, s *running) error { return c.put(ctx, s, args[0], "", text) })
 }
 
+// preview prints what a text would change.
+func (c *projectsCommand) preview(ctx context.Context, s *running, name string, text []byte) error {
+	var x admin.ProjectPreview
+	if err := s.change(ctx, changeWait, asked{method: http.MethodPost, path: projectPath(name) + "/preview", body: text}, &x, "Content-Type", "application/yaml"); err != nil {
+		return err
+	}
+	if c.asJSON {
+		return c.printJSON(&x, "  ")
+	}
+	t := screen.Table{Width: 80, Columns: []screen.Column{{Title: "SETTING", Wrap: true}, {Title: "NOW", Wrap: true}, {Title: "THEN", Wrap: true}}}
+	for _, l := range x.Changes {
+		t.Rows = append(t.Rows, screen.Cells(l.Path, cmp.Or(l.Was, "-"), cmp.Or(l.Became, "-")))
+	}
+	if len(t.Rows) > 0 {
+		if err := c.print(t); err != nil {
+			return err
+		}
+	}
+	for _, w := range x.Warnings {
+		c.status.Printf("warning: %s", lowerFirst(strings.TrimSuffix(w, ".")))
+	}
+	c.status.Printf("this text can be used; nothing was changed (it would change %s)", quantity(len(x.Changes), "setting"))
+	return nil
+}
+
 func (c *projectsCommand) edit(cmd *cobra.Command, args []string) error {
 	name := args[0]
+	if c.check && c.from == "" {
+		return usagef("add --file", "--check needs the text in a file")
+	}
 	return c.editText(cmd, c.world, textEdit{
 		file: name + ".yaml", from: c.from, again: "dragoman projects edit " + shellWord(name),
 		get: func(ctx context.Context, s *running) ([]byte, string, error) { return c.text(ctx, s, name) },
 		put: func(ctx context.Context, s *running, tag string, text []byte) error {
+			if c.check {
+				return c.preview(ctx, s, name, text)
+			}
 			return c.put(ctx, s, name, tag, text)
 		},
 	})

@@ -18,6 +18,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
 	"github.com/dragoman-mcp/dragoman/internal/base/screen"
 	"github.com/dragoman-mcp/dragoman/internal/base/tokens"
+	"github.com/dragoman-mcp/dragoman/internal/setup/clientfile"
 	"github.com/dragoman-mcp/dragoman/internal/team/prompt"
 )
 
@@ -55,7 +56,7 @@ client gets. docs/prompts.md explains them.
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	c.addFlags(cmd)
-	cmd.AddCommand(newPromptsShowCommand(w), newPromptsAddCommand(w), newPromptsPublishCommand(w), newPromptsActivateCommand(w), newPromptsOffCommand(w))
+	cmd.AddCommand(newPromptsShowCommand(w), newPromptsCompareCommand(w), newPromptsInstructionsCommand(w), newPromptsAddCommand(w), newPromptsPublishCommand(w), newPromptsActivateCommand(w), newPromptsOffCommand(w))
 	return cmd
 }
 
@@ -76,6 +77,52 @@ stdout, so that you can change it and add it again; the rest goes to stderr.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	flagsInOrder(cmd).Int64Var(&c.version, "version", 0, "print the version with this `NUMBER`")
+	c.addFlags(cmd)
+	return cmd
+}
+
+func newPromptsCompareCommand(w *world) *cobra.Command {
+	c := &promptsCommand{world: w}
+	cmd := &cobra.Command{
+		Use:   "compare NAME [A..B] [flags]",
+		Short: "Compare two versions of a prompt",
+		Long: `Print how the text of version B of the prompt NAME differs from that of version
+A. Without A..B, it's the newest version and the one before it.`,
+		Example: `  dragoman prompts compare review
+
+  # What has changed since clients got version 3?
+  dragoman prompts compare review 3..7`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 2 {
+				args = args[:1]
+			}
+			return c.oneArgument("the prompt's name", "dragoman prompts compare review 1..2")(nil, args)
+		},
+		RunE:              c.compare,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	c.addFlags(cmd)
+	return cmd
+}
+
+func newPromptsInstructionsCommand(w *world) *cobra.Command {
+	c := &promptsCommand{world: w}
+	cmd := &cobra.Command{
+		Use:   "instructions NAME [flags]",
+		Short: "Print what clients would get as instructions if a prompt were active",
+		Long: `Print the whole text that clients would get as instructions if the prompt NAME
+were the active one: with what the configuration and the servers say. If it
+isn't the same for all revisions, each text comes with its own. Nothing changes;
+"dragoman prompts activate" makes the prompt active.`,
+		Example: `  dragoman prompts instructions style
+
+  # Of another version than the published one.
+  dragoman prompts instructions style --version 2`,
+		Args:              c.oneArgument("the prompt's name", "dragoman prompts instructions style"),
+		RunE:              c.instructions,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	flagsInOrder(cmd).Int64Var(&c.version, "version", 0, "take the version with this `NUMBER`")
 	c.addFlags(cmd)
 	return cmd
 }
@@ -217,7 +264,7 @@ func (c *promptsCommand) show(cmd *cobra.Command, args []string) error {
 		case err != nil:
 			return err
 		case len(x.Versions) == 0 || c.version != 0 && x.Versions[0].Version != c.version:
-			return withHint(fmt.Errorf("no such version: the prompt %s has no version %d; the newest is %d", x.Name, c.version, x.Newest), "`dragoman prompts%s` lists them", c.words())
+			return c.noVersion(&x)
 		case c.asJSON:
 			return c.printJSON(x.Versions[0], "  ")
 		}
@@ -241,6 +288,88 @@ func (c *promptsCommand) show(cmd *cobra.Command, args []string) error {
 		_, err = fmt.Fprintln(c.stdout, v.Text)
 		return err
 	})
+}
+
+func (c *promptsCommand) compare(cmd *cobra.Command, args []string) error {
+	var from, to int64
+	if len(args) == 2 {
+		first, second, _ := strings.Cut(args[1], "..")
+		a, errA := strconv.ParseInt(first, 10, 64)
+		b, errB := strconv.ParseInt(second, 10, 64)
+		if errors.Join(errA, errB) != nil || a < 1 || b < 1 {
+			return usagef("write two versions as 1..2", "%q names no two versions", args[1])
+		}
+		from, to = a, b
+	}
+	return c.with(cmd, c.world, func(ctx context.Context, s *running) error {
+		if to == 0 {
+			x, err := c.read(ctx, s, args[0])
+			if err != nil {
+				return err
+			}
+			if from, to = x.Newest-1, x.Newest; from < 1 {
+				c.status.Printf("the prompt %s has one version only", clean(x.Name))
+				return nil
+			}
+		}
+		var texts [2][]byte
+		for i, version := range []int64{from, to} {
+			c.version = version
+			x, err := c.read(ctx, s, args[0])
+			switch {
+			case err != nil:
+				return err
+			case len(x.Versions) == 0 || x.Versions[0].Version != version:
+				return c.noVersion(&x)
+			}
+			texts[i] = []byte(x.Versions[0].Text + "\n")
+		}
+		diff := clientfile.Diff(args[0], texts[0], texts[1], func(line string) string { return line })
+		if c.asJSON {
+			return c.printJSON(struct {
+				From int64  `json:"from"`
+				To   int64  `json:"to"`
+				Diff string `json:"diff"`
+			}{from, to, diff}, "  ")
+		}
+		if diff == "" {
+			c.status.Printf("the texts of the versions %d and %d are the same", from, to)
+			return nil
+		}
+		_, err := fmt.Fprint(c.stdout, cleanLines(diff))
+		return err
+	})
+}
+
+func (c *promptsCommand) instructions(cmd *cobra.Command, args []string) error {
+	return c.serve(cmd, c.world, func(ctx context.Context, s *running) error {
+		query := url.Values{}
+		if c.version != 0 {
+			query.Set("version", strconv.FormatInt(c.version, 10))
+		}
+		var x admin.PromptInstructions
+		if err := c.unknown(s.decode(ctx, "/api/v1/prompts/"+url.PathEscape(args[0])+"/instructions", query, &x)); err != nil {
+			return err
+		}
+		if c.asJSON {
+			return c.printJSON(&x, "  ")
+		}
+		for _, text := range x.Texts {
+			c.status.Printf("clients of %s get %s", strings.Join(text.Revisions, ", "), tokens.About(text.Tokens))
+			if _, err := fmt.Fprintln(c.stdout, cleanLines(text.Text)); err != nil {
+				return err
+			}
+		}
+		if len(x.Unread) > 0 {
+			c.status.Printf("what these servers say isn't known yet: %s", clean(strings.Join(x.Unread, ", ")))
+		}
+		return nil
+	})
+}
+
+// noVersion is the error for a version that a prompt doesn't have.
+func (c *promptsCommand) noVersion(x *admin.PromptDetails) error {
+	return withHint(fmt.Errorf("no such version: the prompt %s has no version %d; the newest is %d", x.Name, c.version, x.Newest), "`dragoman prompts%s` lists them", c.words())
 }
 
 // read returns a prompt with the version that --version names, or with the newest.
