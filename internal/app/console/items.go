@@ -48,6 +48,14 @@ func (r itemRow) SizeText() string {
 	return bytesText(int(*r.Size))
 }
 
+// Play returns the path of the item's page in the playground.
+func (r itemRow) Play() string {
+	if uri := cmp.Or(r.URI, r.URITemplate); uri != "" {
+		return playPath(r.Server, kindResource, uri)
+	}
+	return playPath(r.Server, kindPrompt, r.Name)
+}
+
 // Label returns the title of the item, or its name if it has no title.
 func (r itemRow) Label() string { return cmp.Or(r.Title, r.Name) }
 

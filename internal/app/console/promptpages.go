@@ -90,6 +90,9 @@ func (x ownPrompt) Word() string {
 	return "not published"
 }
 
+// Play returns the path of the prompt's page in the playground.
+func (x ownPrompt) Play() string { return playPath("", kindPrompt, x.Name) }
+
 // Which returns which version clients get, of how many there are.
 func (x ownPrompt) Which() string {
 	switch x.Published {
@@ -105,7 +108,7 @@ func (x ownPrompt) Which() string {
 type serversPrompts struct {
 	Server string
 	Total  int
-	Some   []string // the names of the first
+	Some   []Crumb // the first, as clients call them, with their pages in the playground
 }
 
 // promptList has the values of the list of prompts.
@@ -141,7 +144,7 @@ func (p *promptPages) list(r *http.Request) (*View, error) {
 		}
 		row := serversPrompts{Server: s.Name, Total: found.Total}
 		for _, x := range found.Items {
-			row.Some = append(row.Some, cmp.Or(x.Offered, x.Name))
+			row.Some = append(row.Some, Crumb{cmp.Or(x.Offered, x.Name), playPath(s.Name, kindPrompt, x.Name)})
 		}
 		v.Servers = append(v.Servers, row)
 	}
