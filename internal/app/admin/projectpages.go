@@ -8,6 +8,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
+	"github.com/dragoman-mcp/dragoman/internal/relay/upstream"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 	"github.com/dragoman-mcp/dragoman/internal/team/store"
 )
@@ -97,6 +98,54 @@ func (a *projectAPI) ProjectFor(ctx context.Context, who *identity.Principal, na
 		}
 	}
 	return out, nil
+}
+
+// ProjectSum says how a project does, as a row of all of them.
+type ProjectSum struct {
+	Name, Title      string
+	Servers, Clients int
+	Calls            uint64 // how many have ended since Dragoman started; of those that are counted
+	Failed           int    // servers that can't be used
+	Held             int    // changed definitions about which nobody has decided
+	Asked            int    // questions that wait for a person
+	Problem          string // why the project isn't in use as its home has it; "" if it is
+}
+
+// ProjectSums returns how all projects do, for an admin of default, in their order.
+func (a *projectAPI) ProjectSums() (all []ProjectSum) {
+	if a.closed() != nil {
+		return nil
+	}
+	file, stored := a.homes.Problems()
+	problems := map[string]string{}
+	for _, p := range slices.Concat(file, stored) {
+		problems[p.Project] = p.Problem
+	}
+	for _, name := range a.door.names() {
+		p := a.inUse(name)
+		if p == nil || p.Current() == nil {
+			continue
+		}
+		x := ProjectSum{Name: name, Title: p.Current().Identity.Title, Clients: len(p.ClientReports()), Asked: p.Questions().Waiting(), Problem: problems[name]}
+		delete(problems, name)
+		for _, s := range p.Statuses() {
+			if x.Servers++; s.State == upstream.Broken || s.State == upstream.Unresponsive {
+				x.Failed++
+			}
+		}
+		for _, n := range p.ChangedDefinitions() {
+			x.Held += n
+		}
+		for _, n := range p.Calls().Counts() {
+			x.Calls += uint64(n.Ended)
+		}
+		all = append(all, x)
+	}
+	for name, problem := range problems {
+		all = append(all, ProjectSum{Name: name, Problem: problem})
+	}
+	slices.SortStableFunc(all, func(x, y ProjectSum) int { return strings.Compare(x.Name, y.Name) })
+	return all
 }
 
 // mayEdit reports whether who has a role in a project, or is an admin of default, who could write it into the file.

@@ -187,7 +187,7 @@ func (c *Console) subjects(m *mount, o *Options) []subject {
 	edit := &editPage{m.frame, o.Add, o.Config, lines}
 	prompts := &promptPages{frame: m.frame, source: o.Source}
 	return []subject{
-		&overviewPage{attention, o.Source},
+		&overviewPage{m.project, attention, o.Source},
 		&mePage{frame: m.frame, access: o.Access},
 		&callPages{m.frame, o.Source, o.Program},
 		&keyPages{frame: m.frame, source: o.Source},

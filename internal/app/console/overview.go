@@ -11,6 +11,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
 	"github.com/dragoman-mcp/dragoman/internal/app/runtime"
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
+	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 )
 
 // mostPeers is the maximum number of rows on each side of the diagram.
@@ -31,16 +32,55 @@ type overview struct {
 	Latency  *plot
 	Losses   []lossSum
 	Lost     string
-	Entry    string // the entry that a user adds to a client's configuration file
+	Projects []projectSum // all projects, for an admin of default; none if it's the only one
+	Entry    string       // the entry that a user adds to a client's configuration file
 	Endpoint string
 }
 
 // overviewPage is the first page.
 type overviewPage struct {
-	needs  *needs
-	source interface {
+	project string
+	needs   *needs
+	source  interface {
 		QuestionsFor(who *identity.Principal) admin.Questions
+		ProjectSums() []admin.ProjectSum
 	}
+}
+
+// projectSum is a row of the list of all projects.
+type projectSum struct{ admin.ProjectSum }
+
+// First returns the path of the first of the project's own pages.
+func (x projectSum) First() string { return firstOf(x.Name) }
+
+// Needs says what needs attention, or "".
+func (x projectSum) Needs() string {
+	var all []string
+	for _, n := range []struct {
+		n    int
+		what string
+	}{{x.Failed, "failed server"}, {x.Held, "changed definition"}, {x.Asked, "open question"}} {
+		if n.n > 0 {
+			all = append(all, plural(n.n, n.what))
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+// projects returns how all projects do, if the viewer may know. It isn't live: the numbers are those of when the page was
+// opened.
+func (p *overviewPage) projects(r *http.Request) (rows []projectSum) {
+	if p.project != event.DefaultProject || !may(r, identity.Admin) || stateOf(r).feed {
+		return nil
+	}
+	all := p.source.ProjectSums()
+	if len(all) < 2 {
+		return nil
+	}
+	for _, x := range all {
+		rows = append(rows, projectSum{x})
+	}
+	return rows
 }
 
 func (p *overviewPage) register(f *frame) {
@@ -74,6 +114,7 @@ func (p *overviewPage) view(r *http.Request) (*View, error) {
 	o.Entry = `{ "mcpServers": { "dragoman": { "type": "http", "url": "` + o.Endpoint + `" } } }`
 	v := &View{Title: "Overview", Data: o}
 	clients := present(t)
+	o.Projects = p.projects(r)
 	if len(status.Servers) == 0 && len(clients) == 0 {
 		o.Empty, v.Waiting = true, "waiting for a server"
 		v.Title = "Welcome"

@@ -16,6 +16,8 @@ type ProjectKeeper interface {
 	ProjectsFor(ctx context.Context, who *identity.Principal) ([]admin.ProjectEntry, *admin.Problem)
 	ProjectFor(ctx context.Context, who *identity.Principal, name string) (admin.ProjectDetails, *admin.Problem)
 	MayAddProjects(who *identity.Principal) bool
+	// ProjectSums says how all projects do. Only an admin of default may see that.
+	ProjectSums() []admin.ProjectSum
 	// TryProject says what a new text would change, and PutProject replaces a text that still has the version match; ""
 	// adds a project. RemoveProject removes one, and ExportProject returns it as a configuration file.
 	TryProject(r *http.Request, name, text string) (admin.ProjectPreview, *admin.Problem)

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -10,9 +11,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 )
 
 // townLock guards the fields of testProjects but for roles.
@@ -182,6 +187,30 @@ func TestProjectsPage(t *testing.T) {
 	if want := []string{"put shop title: Shop", "put shop title: Done", "remove shop"}; !slices.Equal(s.town.did, want) {
 		t.Errorf("did %q", s.town.did)
 	}
+}
+
+// TestAllProjects checks that the Overview of default lists all projects for its admins, and for nobody else: neither on
+// the page nor in its stream.
+func TestAllProjects(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{report: &admin.Report{Servers: []admin.Server{server("files", mcp.R20250618, 1)}}, read: map[string]bool{}}
+		s.town.text, s.town.now = map[string]string{"shop": "title: Shop"}, map[string]int{"shop": 1}
+		h, role := open(t, s.report, func(o *Options) { o.Source, o.Events = s, &event.Publisher{} }), identity.Admin
+		h.graded(&role)
+		for _, role = range []identity.Role{identity.Viewer, identity.Operator, identity.Admin} {
+			_, body := h.ask("GET", "/console/")
+			sees := strings.Contains(body, "/console/p/shop/") && strings.Contains(body, "12,345") && strings.Contains(textOf(body), "1 failed server, 2 open questions")
+			if sees != (role == identity.Admin) || !sees && strings.Contains(body, "All projects") {
+				t.Errorf("%s: %t %s", role, sees, textOf(body))
+			}
+			w := watch(t, h, "/console/", "")
+			time.Sleep(3 * time.Second)
+			if got := fmt.Sprint(w.take()); strings.Contains(got, "shop") {
+				t.Errorf("the stream of a %s has %s", role, got)
+			}
+			w.stop()
+		}
+	})
 }
 
 // TestProjectsOfAViewer checks that people see the projects in which they have a role, and only forms that they may use.
