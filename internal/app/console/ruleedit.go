@@ -214,6 +214,9 @@ func (p *rulePages) edit(r *http.Request, v *ruleView, try bool) (*View, error) 
 	if v.Rule != nil && (v.Do == admin.RuleRemove || r.Method != http.MethodPost) {
 		v.Form = formOfRule(v.Rule)
 	}
+	if at, _ := strconv.Atoi(v.Form.At); at < 1 || at > len(own) {
+		v.Form.At = "" // the menu has no such place, so the form would come back with another one than was shown
+	}
 	if out.Title = v.Heading(); try && v.Problem == "" {
 		p.try(r, v)
 	}

@@ -236,6 +236,13 @@ func TestRuleEditor(t *testing.T) {
 		if resp.StatusCode != 422 || !strings.Contains(textOf(body), `"wrong" can never match; write SERVER/TOOL.`) || strings.Contains(textOf(body), "policy[0]") || !strings.Contains(body, `href="#r-match"`) {
 			t.Errorf("%d %s", resp.StatusCode, textOf(body))
 		}
+
+		// The first rule of a project, from the link that Tools has.
+		h.source.rules.own = nil
+		_, body = h.ask("GET", "/console/rules/edit?match=git%2Fz&what=deny&at=1")
+		if resp, _ := h.postRule("/console/rules/edit", fieldsOf(body, "/console/rules/edit"), "match", "git/z", "what", "deny", "at", "", "save", "1"); resp.StatusCode != 303 || !strings.HasSuffix(did(), "add [git/z]deny") {
+			t.Errorf("%d %s", resp.StatusCode, did())
+		}
 	})
 }
 
