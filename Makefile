@@ -94,7 +94,7 @@ bench-access: ## measure what API keys, tokens, sign-ins, rules, pins, the audit
 	go test ./internal/team/access ./internal/team/issuers ./internal/team/signin ./internal/relay/catalog ./internal/app/runtime -run '^$$' -bench 'Benchmark(Find|Remembered|Sign|People|Rules)$$' -benchmem
 	cd bench && go run . -paths serve,keys,keyring,audited,guarded,listed,filtered,header,signedin -only load,house -sizes 256 -clients 16 -rounds 24 -time 300ms -starts 40 $(ARGS)
 
-bench-pages: ## measure the pages of the console with 200 servers and 50 open consoles
+bench-pages: ## measure the pages of the console of a large team, with 50 open consoles
 	go test ./internal/app/daemon -run '^$$' -bench 'BenchmarkConsole$$' -benchtime 30x
 
 # The short ones of the project's tests of replicas are in make test.
@@ -153,6 +153,7 @@ clients-check: ## like clients, but fails if docs/compatibility.md differs
 issuers: ## sign in at authorization servers that others made (npm)
 	cd test && DRAGOMAN_ISSUERS=1 go test -count=1 -timeout 8m ./issuers
 
+# One part of it runs with PostgreSQL, too, if .ci/postgres runs this.
 browser: ## test the console in Chromium (Debian: apt-get install chromium; npm)
 	cd test && DRAGOMAN_BROWSER=1 go test -count=1 -timeout 14m ./browser/...
 

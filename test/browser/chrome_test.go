@@ -6,6 +6,9 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -42,8 +45,13 @@ type answer struct {
 	Error  *struct{ Message string }
 }
 
-// startChrome starts Chromium, and stops it when the test ends.
-func startChrome(t *testing.T, path string) *chrome {
+// publicName is the name of an address that other machines could reach. It's one of those in the certificates of
+// certtest, and leads to this machine in Chromium.
+const publicName = "mcp.example.com"
+
+// startChrome starts Chromium, and stops it when the test ends. Of all certificates that nobody has signed, it trusts
+// this one.
+func startChrome(t *testing.T, path string, trusted *x509.Certificate) *chrome {
 	t.Helper()
 	theirIn, in, err := os.Pipe()
 	if err != nil {
@@ -53,14 +61,15 @@ func startChrome(t *testing.T, path string) *chrome {
 	if err != nil {
 		t.Fatal(err)
 	}
-	home := t.TempDir()
+	home, key := t.TempDir(), sha256.Sum256(trusted.RawSubjectPublicKeyInfo)
 	cmd := exec.Command(path,
 		"--headless", "--remote-debugging-pipe", "--user-data-dir="+filepath.Join(home, "profile"),
 		"--no-sandbox", // Chromium has no sandbox for root, and the tests open only their own pages
 		"--disable-gpu", "--disable-dev-shm-usage", "--disable-quic", "--disable-breakpad",
 		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-extensions",
 		"--no-first-run", "--no-default-browser-check", "--hide-scrollbars", "--force-color-profile=srgb", "--lang=en-US",
-		"--host-resolver-rules=MAP rebound.example 127.0.0.1", // a foreign name that resolves to this machine
+		"--ignore-certificate-errors-spki-list="+base64.StdEncoding.EncodeToString(key[:]),
+		"--host-resolver-rules=MAP rebound.example 127.0.0.1, MAP "+publicName+" 127.0.0.1", // the first is a foreign name that resolves to this machine
 		"about:blank")
 	cmd.Env = append(os.Environ(), "HOME="+home, "XDG_CONFIG_HOME="+home, "XDG_CACHE_HOME="+home, "TZ=UTC")
 	cmd.ExtraFiles = []*os.File{theirIn, theirOut}

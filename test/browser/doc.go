@@ -9,6 +9,7 @@
 // Nothing runs unless DRAGOMAN_BROWSER is set:
 //
 //	make browser
+//	.ci/postgres make browser
 //	make screenshots
 //
 // `make screenshots` writes docs/pictures/console. No test compares pixels.

@@ -63,7 +63,7 @@ func (r *rig) pages(t *testing.T) {
 	waiting := eval[string](p, `location.pathname`)
 	h.calls(t, "legacy", "ask_name", "{}") // waits on the page Questions
 	p.wait("a question", `document.querySelector('.nav a[href="/console/questions"] .n').textContent !== ""`)
-	p.held()
+	p.held("/console")
 	tour := newTour(t)
 	check := func(address string, again bool) {
 		t.Run(strings.TrimPrefix(address, p.origin), func(t *testing.T) {

@@ -43,10 +43,11 @@ func changingTool(version int) object {
 	return tool
 }
 
-// held has all lists read until a changed definition waits for a decision, and leaves the list of them open.
-func (p *tab) held() {
+// held has all lists read until a changed definition waits for a decision in the project with its pages below a path,
+// and leaves the list of them open.
+func (p *tab) held(below string) {
 	p.t.Helper()
-	p.open(p.origin + "/console/tools/held")
+	p.open(p.origin + below + "/tools/held")
 	for range 20 {
 		if eval[bool](p, `!!document.querySelector("main tbody .lead a")`) {
 			return
@@ -81,7 +82,7 @@ const outside = `(() => {
 func (r *rig) reviews(t *testing.T) {
 	h := r.serve(t, "dragoman: {pins: hold}\nmcpServers:\n"+changing(t, "changes"))
 	p, ben := r.enter(t, h), r.invite(t, h, "Ben", "viewer")
-	p.held()
+	p.held("/console")
 	v := &visit{tab: p, t: t, axe: r.axe}
 	v.looks()
 	p.size(1440, 900)

@@ -15,10 +15,12 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/testkit/certtest"
 	"github.com/dragoman-mcp/dragoman/internal/testkit/leaktest"
 	"github.com/dragoman-mcp/dragoman/internal/testkit/logtest"
 	"github.com/dragoman-mcp/dragoman/test/built"
@@ -38,6 +40,8 @@ func TestMain(m *testing.M) {
 // rig holds what the parts of TestConsole share.
 type rig struct {
 	chrome   *chrome
+	cert     string // the path of a certificate for publicName that Chromium trusts
+	key      string // that of its key
 	dragoman string // the path of the program
 	axe      string // the source of axe-core
 }
@@ -48,7 +52,9 @@ func TestConsole(t *testing.T) {
 	if mode == "" {
 		t.Skip("set DRAGOMAN_BROWSER=1 (or make browser) to test the console in Chromium")
 	}
-	r := &rig{dragoman: built.Dragoman(t, "-ldflags", "-X github.com/dragoman-mcp/dragoman/internal/app/cli.release=0.0.0"), chrome: startChrome(t, chromium(t))}
+	certificates := t.TempDir()
+	r := &rig{dragoman: built.Dragoman(t, "-ldflags", "-X github.com/dragoman-mcp/dragoman/internal/app/cli.release=0.0.0"), cert: filepath.Join(certificates, "cert.pem"), key: filepath.Join(certificates, "key.pem")}
+	r.chrome = startChrome(t, chromium(t), certtest.Write(t, r.cert, r.key, time.Hour, time.Hour))
 	if mode == "screenshots" {
 		t.Run("screenshots", r.screenshots)
 		return
@@ -74,6 +80,7 @@ func TestConsole(t *testing.T) {
 	t.Run("hostile", r.hostile)
 	t.Run("adding", r.adding)
 	t.Run("end to end", r.endToEnd)
+	t.Run("team", r.team)
 }
 
 // chromium returns the path of Chromium. .ci/run installs Chromium on a CI machine.
@@ -108,34 +115,53 @@ func install(t *testing.T, from string) string {
 	return npm.Install(t, filepath.Base(folder), files)
 }
 
-// serveRun is a running `dragoman serve`.
+// serveRun is a `dragoman serve`, with a home of its own.
 type serveRun struct {
 	t       *testing.T
 	program string
+	home    string
 	env     []string
-	origin  string // http://ADDRESS:PORT; the console has a host name of its own
+	origin  string // http://ADDRESS:PORT, or https:// with the public name; at a loopback address, the console has a host name of its own
 	config  string // the path of the configuration file; if serve got no text, the file that the console can write
+	stop    func() // ends the process; safe to call twice
 }
 
-var consoleLine = regexp.MustCompile(`the console is at (http://[^/]+)/console/`)
+var consoleLine = regexp.MustCompile(`the console is at (https?://[^/]+)/console/`)
 
 // serve starts `dragoman serve` on a free port, with a configuration file if text is not "". It
 // stops the process when the test ends.
 func (r *rig) serve(t *testing.T, text string, args ...string) *serveRun {
 	t.Helper()
+	h := r.home(t, text)
+	h.start(append([]string{"--listen", "127.0.0.1:0"}, args...)...)
+	return h
+}
+
+// home makes a home for a `dragoman serve`, which doesn't run yet. Commands can use its database already.
+func (r *rig) home(t *testing.T, text string) *serveRun {
+	t.Helper()
 	home := t.TempDir()
-	h := &serveRun{t: t, program: r.dragoman, env: append(os.Environ(), "HOME="+home, "XDG_RUNTIME_DIR="+home, "XDG_CACHE_HOME="+home, "XDG_CONFIG_HOME="+filepath.Join(home, "config"), "GORACE=atexit_sleep_ms=0")}
+	h := &serveRun{t: t, program: r.dragoman, home: home, env: append(os.Environ(), "HOME="+home, "XDG_RUNTIME_DIR="+home, "XDG_CACHE_HOME="+filepath.Join(home, "cache"), "XDG_CONFIG_HOME="+filepath.Join(home, "config"), "XDG_DATA_HOME="+filepath.Join(home, "data"), "GORACE=atexit_sleep_ms=0")}
 	h.config = filepath.Join(home, "config", "dragoman", "config.yaml")
-	args = append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)
 	if text != "" {
 		h.config = filepath.Join(home, "dragoman.yaml")
 		if err := os.WriteFile(h.config, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
+	}
+	return h
+}
+
+// start starts `dragoman serve`, again if it was stopped. It runs until stop is called or the test ends.
+func (h *serveRun) start(args ...string) {
+	t := h.t
+	t.Helper()
+	args = append([]string{"serve"}, args...)
+	if filepath.Dir(h.config) == h.home {
 		args = append(args, "-c", h.config)
 	}
-	cmd := exec.Command(r.dragoman, args...)
-	cmd.Env, cmd.Dir = append(h.env, "PATH="+filepath.Dir(r.dragoman)+string(os.PathListSeparator)+os.Getenv("PATH")), home
+	cmd := exec.Command(h.program, args...)
+	cmd.Env, cmd.Dir = append(h.env, "PATH="+filepath.Dir(h.program)+string(os.PathListSeparator)+os.Getenv("PATH")), h.home
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
@@ -160,7 +186,7 @@ func (r *rig) serve(t *testing.T, text string, args ...string) *serveRun {
 		_, _ = io.Copy(io.Discard, stderr)
 		ended <- cmd.Wait()
 	}()
-	t.Cleanup(func() {
+	h.stop = sync.OnceFunc(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		select {
 		case err := <-ended:
@@ -176,6 +202,7 @@ func (r *rig) serve(t *testing.T, text string, args ...string) *serveRun {
 			t.Logf("stderr of dragoman:\n%.6000s", log.String())
 		}
 	})
+	t.Cleanup(h.stop)
 	select {
 	case h.origin = <-found:
 	case err := <-ended:
@@ -184,7 +211,6 @@ func (r *rig) serve(t *testing.T, text string, args ...string) *serveRun {
 	case <-time.After(patience):
 		t.Fatal("dragoman did not print the address of the console")
 	}
-	return h
 }
 
 // run runs the program as a user would and returns its stdout.

@@ -100,7 +100,7 @@ func (r *rig) screenshots(t *testing.T) {
 
 	// Show a changed definition.
 	p = r.enter(t, r.serve(t, "dragoman: {pins: hold}\nmcpServers:\n"+changing(t, "mildly")))
-	p.held()
+	p.held("/console")
 	shot("review", eval[string](p, `document.querySelector("main tbody .lead a").pathname`), 700, nil)
 	p.clean("the review")
 }
