@@ -3,6 +3,8 @@ package transport
 import (
 	"errors"
 	"fmt"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 )
 
 // Places determines from the id of an object, such as a session, in which process the object
@@ -22,6 +24,11 @@ type Places interface {
 type Elsewhere struct {
 	Home string // result of Places.Of
 	Lost bool   // the process doesn't live any more, or nobody knows of it; set by who would have passed the request on
+	// Again says that the object may move: if the process hasn't got the request, the caller looks for it again. Lost
+	// says then that the process couldn't be reached.
+	Again bool
+	// Refusal is what a client hears if the process turns out to have ended; nil for what may move.
+	Refusal *jsonrpc.Error
 }
 
 func (e *Elsewhere) Error() string {

@@ -42,6 +42,8 @@ type Options struct {
 	// Views reports whether the sender of a request may see the names and states of the servers in
 	// /readyz. If it is nil, nobody may.
 	Views func(*http.Request) bool
+	// Leaving reports whether the process is about to stop, although it still serves everybody. It may be nil.
+	Leaving func() bool
 	// PublicURL is the URL at which clients reach "/" through a reverse proxy. "" means that there
 	// is no proxy.
 	PublicURL string
@@ -144,7 +146,7 @@ func New(o Options) *API {
 	a := &API{
 		opts: o, project: p, fleet: all, document: sync.OnceValue(func() object { return document(o.Version) }),
 		door:  door{project: p, access: o.Access, closed: o.Closed},
-		front: front{project: p, access: o.Access, local: o.Local, publicURL: o.PublicURL, consoleOff: o.ConsoleOff, version: o.Version, views: o.Views, away: o.Away, closed: o.Closed},
+		front: front{project: p, access: o.Access, local: o.Local, publicURL: o.PublicURL, consoleOff: o.ConsoleOff, version: o.Version, views: o.Views, away: o.Away, leaving: o.Leaving, closed: o.Closed},
 		statusAPI: statusAPI{
 			project: p, others: o.Others, budget: o.Budget, calls: o.Calls, losses: o.Losses, refusal: o.Refusal, homes: o.Homes, store: o.Store, replicas: o.Replicas, trail: o.Trail, alias: alias,
 			started: time.Now(), version: o.Version, config: o.Config, demoClients: o.DemoClients,

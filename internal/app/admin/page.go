@@ -62,6 +62,7 @@ type front struct {
 	closed     bool                     // see Options.Closed
 	views      func(*http.Request) bool // see Options.Views
 	away       func() bool              // see Options.Away
+	leaving    func() bool              // see Options.Leaving; may be nil
 }
 
 // servePage answers / with a page that explains how to connect a client: as HTML for a browser,

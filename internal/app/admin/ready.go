@@ -39,7 +39,7 @@ func (a *front) serveReady(w http.ResponseWriter, r *http.Request) {
 	}
 	ok, reason := true, "serving"
 	switch {
-	case draining:
+	case draining, a.leaving != nil && a.leaving():
 		ok, reason = false, "stopping"
 	case len(all) == 0:
 		reason = "no server is configured"

@@ -358,6 +358,10 @@ func serveSettings() map[string]setting {
 			ours:  `database: "postgres://dragoman@127.0.0.1:1/team", cluster: {listen: "127.0.0.1:7301", name: R_1}`,
 			fails: "cluster.name: has to consist of 1 to 32 small letters",
 		},
+		"dragoman.cluster.drainGrace": {
+			ours:  `database: "postgres://dragoman@127.0.0.1:1/team", cluster: {listen: "127.0.0.1:7301", drainGrace: 1h}`,
+			fails: "cluster.drainGrace: must be between 0s and 5m",
+		},
 		"dragoman.vault.key": {
 			ours: `vault: {key: "env:SETTINGS_VAULT"}`,
 			effect: func(s *stage) {

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log"
@@ -26,9 +27,11 @@ type listenOptions struct {
 	handler   http.Handler
 	endpoints *runtime.Endpoints
 	log       *slog.Logger
-	drain     func()            // listen calls drain when it begins to stop; drain must end the requests that would not end by themselves
-	limit     time.Duration     // how long running requests may take to finish; 0 means runtime.DrainLimit
-	ready     func(base string) // listen calls ready once, when it accepts connections; base has the form "http://host:port" or "https://host:port"
+	part      func() time.Duration  // listen calls part when ctx has ended; until it returns, everything is served. It returns another limit, or 0, and may be nil
+	drain     func()                // listen calls drain when it begins to stop; drain must end the requests that would not end by themselves
+	settle    func(context.Context) // listen calls settle when none of its requests runs any more; it may wait for others until its context ends. It may be nil
+	limit     time.Duration         // how long running requests may take to finish; 0 means runtime.DrainLimit
+	ready     func(base string)     // listen calls ready once, when it accepts connections; base has the form "http://host:port" or "https://host:port"
 	// both makes listen serve both loopback addresses if address is one of them, and is called
 	// before ready if no other program can listen at the other one. It may be nil.
 	both func()
@@ -84,6 +87,9 @@ func (o *listenOptions) stop(srv *httpdoor.Server) {
 	var closing sync.WaitGroup
 	defer closing.Wait()
 	o.log.Info("stopping: waiting for running calls")
+	if o.part != nil {
+		o.limit = cmp.Or(o.part(), o.limit)
+	}
 	if o.drain != nil {
 		o.drain()
 	}
@@ -93,7 +99,12 @@ func (o *listenOptions) stop(srv *httpdoor.Server) {
 	}
 	polite, stop := context.WithTimeout(context.Background(), o.limit)
 	defer stop()
-	if srv.Shutdown(polite) != nil {
+	ended := srv.Shutdown(polite) == nil
+	if o.settle != nil {
+		o.settle(polite)
+		ended = polite.Err() == nil
+	}
+	if !ended {
 		o.log.Warn("ending the calls that are still running", "after", o.limit.String())
 	}
 	// Closing the endpoints ends the requests that are still running. The clients of these requests

@@ -22,7 +22,7 @@ const (
 func TestMain(m *testing.M) {
 	// A child process exits after its test has ended, even if nobody stops it. No test lasts as long as its life, also
 	// on a busy machine.
-	if os.Getenv(asServer)+os.Getenv(asDragoman) != "" {
+	if os.Getenv(asServer)+os.Getenv(asDragoman)+os.Getenv(asReplica) != "" {
 		time.AfterFunc(30*time.Minute, func() { os.Exit(99) })
 	}
 	if mode, ok := strings.CutPrefix(os.Getenv(asServer), "crowd "); ok {
@@ -64,6 +64,10 @@ func TestMain(m *testing.M) {
 	}
 	if mode := os.Getenv(asDragoman); mode != "" {
 		runAsDragoman(mode)
+		return
+	}
+	if what := os.Getenv(asReplica); what != "" {
+		runAsReplica(what)
 		return
 	}
 	leaktest.Main(m)

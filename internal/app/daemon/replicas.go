@@ -8,9 +8,11 @@ import (
 	"crypto/sha256"
 	"net/http"
 	"os"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
+	"github.com/dragoman-mcp/dragoman/internal/base/work"
 	"github.com/dragoman-mcp/dragoman/internal/relay/bridge"
 	"github.com/dragoman-mcp/dragoman/internal/team/cluster"
 	"github.com/dragoman-mcp/dragoman/internal/team/vault"
@@ -24,6 +26,9 @@ type replicas struct {
 	*cluster.Cluster
 	roots   bridge.Roots
 	aliases []byte // the key for the aliases of principals
+
+	giving work.Group // gives away the sessions when the process stops
+	given  context.CancelFunc
 }
 
 // sealName is the value of the house from which the replicas of a store derive their keys.
@@ -88,12 +93,6 @@ func (r *replicas) close() {
 	}
 }
 
-func (r *replicas) drain() {
-	if r != nil {
-		r.Drain()
-	}
-}
-
 // serve answers the other replicas.
 func (r *replicas) serve(d *daemon) {
 	if r != nil {
@@ -122,6 +121,59 @@ func (r *replicas) forwarder() httpdoor.Forwarder {
 		return nil
 	}
 	return r.Cluster
+}
+
+// leaveLimit is how long calls may take that run, or wait for their clients, when a replica stops and there are others.
+const leaveLimit = 10 * time.Minute
+
+// leaving returns what the admin API asks whether this replica is about to stop.
+func (r *replicas) leaving() func() bool {
+	if r == nil {
+		return nil
+	}
+	return func() bool { return r.Cluster.Self().State != cluster.Ready }
+}
+
+// part returns what a process does first when it stops. A replica among others still serves everybody until the balancer
+// has noticed, and then begins to give its sessions away. One that is alone stops like any process.
+func (d *daemon) part() func() time.Duration {
+	r := d.opts.replicas
+	if r == nil {
+		return nil
+	}
+	return func() time.Duration {
+		r.Drain()
+		if !r.HasHeirs() {
+			return 0
+		}
+		_ = work.Sleep(context.Background(), d.opts.Config.Cluster.DrainGrace)
+		r.GiveAway()
+		ctx, cancel := context.WithCancel(context.Background())
+		r.given = cancel
+		r.giving.Go(func() { d.runtime.Endpoints().HandOver(ctx) })
+		return cmp.Or(d.opts.Drain, leaveLimit)
+	}
+}
+
+// settle returns what waits for the requests that other replicas have passed on, for the sessions that are given away when
+// their calls end, and for the calls that wait for their clients.
+func (d *daemon) settle() func(context.Context) {
+	r := d.opts.replicas
+	if r == nil {
+		return nil
+	}
+	return func(ctx context.Context) {
+		if r.given == nil {
+			return
+		}
+		for (d.runtime.Endpoints().Busy() > 0 || d.runtime.Parked() > 0) && work.Sleep(ctx, 50*time.Millisecond) == nil {
+		}
+		// What is left can be given at once, or nobody takes it.
+		last := time.AfterFunc(time.Second, r.given)
+		defer last.Stop()
+		r.giving.Wait()
+		r.given()
+	}
 }
 
 // list returns what the admin API says of the replicas.

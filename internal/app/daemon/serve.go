@@ -241,7 +241,7 @@ func (d *daemon) serve(ctx context.Context, e *entry, address string, reload <-c
 		})
 	}
 	return listen(ctx, listenOptions{
-		address: address, cert: d.opts.cert, handler: d.handler(), endpoints: d.runtime.Endpoints(), log: e.log, drain: d.drain, limit: d.opts.Drain, both: d.admin.Access().UseName,
+		address: address, cert: d.opts.cert, handler: d.handler(), endpoints: d.runtime.Endpoints(), log: e.log, part: d.part(), drain: d.drain, settle: d.settle(), limit: d.opts.Drain, both: d.admin.Access().UseName,
 		ready: func(base string) { forget = d.listening(ctx, base, &running) },
 	})
 }
@@ -428,7 +428,7 @@ func newDaemon(o ServeOptions, e *entry, local bool) *daemon {
 	d.project = d.runtime.Default()
 	d.homes = newHomes(d.runtime, o.safe, e.desk, d.log)
 	d.stopCalls = d.events.Tap(event.Of(event.Loss), d.lost)
-	d.admin = admin.New(admin.Options{Project: d.project, Others: d.runtime, Log: o.Log, Recent: o.recent, Calls: d.recorded, Budget: d.budget, Losses: d.metrics.Losses, Version: o.Version, Config: fullPath(o.ConfigPath), Local: local, Closed: o.Config.Access.LoopbackKeys, Views: d.views, PublicURL: o.Config.PublicURL, ConsoleOff: consoleOff(&o, local), DemoClients: o.DemoClients, Env: o.Env, Refusal: d.refusal.Load, Homes: d.homes, Store: stateOf(o.store), Replicas: o.replicas.list(), Fleet: o.replicas.fleet(), AliasKey: o.replicas.aliasKey(), Away: o.replicas.away(), SignIns: d.signIns.source(), Desk: e.desk, Roster: e.roster, Ledger: e.ledger, Safe: o.safe, Trail: d.trail, Secrets: secretsOf(context.Background(), o.safe), Reload: d.reloader()})
+	d.admin = admin.New(admin.Options{Project: d.project, Others: d.runtime, Log: o.Log, Recent: o.recent, Calls: d.recorded, Budget: d.budget, Losses: d.metrics.Losses, Version: o.Version, Config: fullPath(o.ConfigPath), Local: local, Closed: o.Config.Access.LoopbackKeys, Views: d.views, PublicURL: o.Config.PublicURL, ConsoleOff: consoleOff(&o, local), DemoClients: o.DemoClients, Env: o.Env, Refusal: d.refusal.Load, Homes: d.homes, Store: stateOf(o.store), Replicas: o.replicas.list(), Fleet: o.replicas.fleet(), AliasKey: o.replicas.aliasKey(), Away: o.replicas.away(), Leaving: o.replicas.leaving(), SignIns: d.signIns.source(), Desk: e.desk, Roster: e.roster, Ledger: e.ledger, Safe: o.safe, Trail: d.trail, Secrets: secretsOf(context.Background(), o.safe), Reload: d.reloader()})
 	d.signIn = newAuthServer(&o, e, d.admin.Access())
 	d.connect = d.signIns.page(&o, e.gate.Open(), d.admin.Access(), d.denied)
 	d.console = console.New(console.Options{
@@ -809,7 +809,6 @@ func (d *daemon) reloader() func(context.Context) (string, error) {
 
 // drain ends requests that would never end by themselves.
 func (d *daemon) drain() {
-	d.opts.replicas.drain()
 	d.runtime.Drain()
 	d.admin.Drain()
 	d.console.Drain()

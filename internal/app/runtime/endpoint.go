@@ -116,6 +116,9 @@ func (e *Endpoint) drain() {
 	e.sse.Drain()
 }
 
+// handOver gives the endpoint's sessions to other processes; see streamhttp.Server.HandOver.
+func (e *Endpoint) handOver(ctx context.Context) { e.http.HandOver(ctx) }
+
 // endSeat ends what runs for a seat; see Endpoints.EndSeat.
 func (e *Endpoint) endSeat(seat string, cause error) {
 	var wait sync.WaitGroup

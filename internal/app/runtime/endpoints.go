@@ -76,6 +76,24 @@ func (s *Endpoints) Drain() {
 	}
 }
 
+// HandOver gives the sessions of all endpoints to other processes, each as soon as no request of it runs. It returns when
+// none is left that somebody could take, or when ctx ends.
+func (s *Endpoints) HandOver(ctx context.Context) {
+	var wait sync.WaitGroup
+	for _, e := range s.List() {
+		wait.Go(func() { e.handOver(ctx) })
+	}
+	wait.Wait()
+}
+
+// Busy returns how many requests for Streamable HTTP run at all endpoints.
+func (s *Endpoints) Busy() (n int) {
+	for _, e := range s.List() {
+		n += e.http.Busy()
+	}
+	return n
+}
+
 // EndSeat ends all that runs for a seat at every endpoint: its sessions, its streams, its
 // subscriptions/listen and its requests. seat is what identity.Principal.SeatKey returns. The client is
 // told why if cause is an *mcp.Error. EndSeat returns when they have ended. Other seats go on.

@@ -39,13 +39,14 @@ type hop struct {
 // Reaches implements httpdoor.Forwarder.
 func (h *hop) Reaches(*http.Request, *transport.Elsewhere) bool { return true }
 
-func (h *hop) Forward(w http.ResponseWriter, r *http.Request, body []byte, to *transport.Elsewhere) {
+func (h *hop) Forward(w http.ResponseWriter, r *http.Request, body []byte, to *transport.Elsewhere) bool {
 	h.mu.Lock()
 	h.got = append(h.got, to.Home+" "+r.Method+" "+r.URL.RequestURI()+" "+string(body))
 	h.mu.Unlock()
 	next := r.Clone(r.Context())
 	next.Body, next.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	h.to.ServeHTTP(w, next)
+	return true
 }
 
 // took checks that exactly one request was forwarded since the last call: this one.

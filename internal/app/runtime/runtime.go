@@ -216,6 +216,14 @@ func (r *Runtime) Drain() {
 	}
 }
 
+// Parked returns how many calls wait for a retry of their client.
+func (r *Runtime) Parked() (n int) {
+	for _, p := range r.Projects() {
+		n += p.bridge.Parked()
+	}
+	return n
+}
+
 // Close closes all endpoints and servers, and waits until they have stopped. It kills the processes
 // that have not exited within limit.
 func (r *Runtime) Close(limit time.Duration) {

@@ -30,17 +30,17 @@ var (
 	errAskedAway = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams,
 		Message: "the call was not sent: another process of Dragoman has asked the user about it, and the answer counts only there; send the original request again to ask the user again",
 		Data:    []byte(`{"origin":"gateway","cause":"asked_elsewhere","outcome":"not_sent","retryable":false}`)}
-	errTaskAway error = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "Task not found: only the process of Dragoman that has begun the task can find it, and this is another one"}
+	errTaskAway = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "Task not found: only the process of Dragoman that has begun the task can find it, and this is another one"}
 )
 
 // checkPlace returns an error if the thing with a marked id is in another process. The error is a
 // *transport.Elsewhere, and for a client that stays here it is the refusal.
-func (b *Bridge) checkPlace(marked string, refusal error) error {
+func (b *Bridge) checkPlace(marked string, refusal *jsonrpc.Error) error {
 	if b.Places == nil {
 		return nil
 	}
 	if home := b.Places.Of(marked); home != "" {
-		return fmt.Errorf("%w: %w", refusal, &transport.Elsewhere{Home: home})
+		return fmt.Errorf("%w: %w", refusal, &transport.Elsewhere{Home: home, Refusal: refusal})
 	}
 	return nil
 }

@@ -36,6 +36,7 @@ func (c *Session) initialize(ctx context.Context, m *jsonrpc.Message, o mcp.Open
 		ctx, stop = c.limited(ctx)
 		defer stop()
 	}
+	c.settled.Store(f)
 	h, err := c.endpoint.Handler.Hello(ctx, f)
 	var tools [][]byte
 	if err == nil && bare {

@@ -134,6 +134,7 @@ type Session struct {
 	number    uint64
 	manifest  atomic.Bool // the client sent initialize without params; see manifest.go
 
+	settled    atomic.Pointer[mcp.ClientInfo] // what info becomes when initialize is answered
 	info       atomic.Pointer[mcp.ClientInfo] // set by initialize, or by an earlier legacy request; nil before
 	modernInfo atomic.Pointer[mcp.ClientInfo] // from the last modern request of the conversation; nil before the first one
 	active     activity                       // activity of the conversation
@@ -145,6 +146,7 @@ type Session struct {
 	asks     map[int64]*ask
 	lastAsk  int64
 	detach   func()
+	extras   *extras // what the client has set, if another process can go on with the session; nil for nothing
 }
 
 // inflight is a client's request that has no answer yet.
@@ -445,6 +447,9 @@ func (c *Session) serve(ctx context.Context, call *mcp.Call, s *requestCaller, l
 		return
 	}
 	// The answer stays in memory until the client has read it, so the budget counts its bytes.
+	if m := call.Msg.Method; s.live && reply.Code() == 0 && (m == mcp.MethodSetLevel || m == mcp.MethodSubscribe || m == mcp.MethodUnsubscribe) {
+		c.note(call)
+	}
 	size := int64(len(reply.Msg.Raw))
 	c.endpoint.Budget.Hold(size)
 	defer c.endpoint.Budget.Give(size)

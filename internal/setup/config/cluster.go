@@ -5,7 +5,11 @@ import (
 	"net/netip"
 	"regexp"
 	"strings"
+	"time"
 )
+
+// drainGrace is the default of cluster.drainGrace: some more than the two times that balancers ask after two seconds.
+const drainGrace = 5 * time.Second
 
 // readCluster reads how replicas reach each other. Only whoever listens knows whether the addresses are usable.
 func (c *compiler) readCluster(o *object, database string) (x Cluster) {
@@ -13,6 +17,8 @@ func (c *compiler) readCluster(o *object, database string) (x Cluster) {
 		return x
 	}
 	defer o.done()
+	x.DrainGrace = drainGrace
+	o.duration("drainGrace", &x.DrainGrace, 0, 5*time.Minute)
 	n, advertise, name := o.text("listen", &x.Listen), o.text("advertise", &x.Advertise), o.text("name", &x.Name)
 	if n == nil {
 		c.problem(o.n, o.path, "listen is missing", "write {listen: 0.0.0.0:7301, advertise: ADDRESS:7301}, with the address where the other replicas reach this one")

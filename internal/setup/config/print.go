@@ -47,6 +47,9 @@ func (s *Snapshot) AppendYAML(dst []byte) []byte {
 		if s.Cluster.Name != "" {
 			p.text(2, "name", s.Cluster.Name)
 		}
+		if s.Cluster.DrainGrace != drainGrace {
+			p.text(2, "drainGrace", short(s.Cluster.DrainGrace))
+		}
 	}
 	if s.SealKeys != "" {
 		p.text(1, "sealKeys", s.SealKeys)

@@ -95,6 +95,8 @@ type Cluster struct {
 	Listen    string // where it listens for other replicas
 	Advertise string // the address where they reach it; a port of 0 means that of Listen
 	Name      string // what people and balancers call it; "" means a name after the machine
+	// DrainGrace is how long a replica that stops still serves everybody, until the balancer has noticed.
+	DrainGrace time.Duration
 }
 
 // TLS names two PEM files: one with a certificate, followed by those of its issuers, and one with its key. Both

@@ -40,6 +40,7 @@ type Cluster struct {
 	o        Options
 	rows     rows
 	find     func(context.Context, *Member) finding // call; another one in tests
+	hear     func(context.Context, *Member) word    // askStore; another one in tests
 	log      *slog.Logger
 	listener net.Listener
 	address  string
@@ -49,6 +50,11 @@ type Cluster struct {
 
 	me   atomic.Pointer[Member]
 	view atomic.Pointer[view]
+
+	sealer sealer
+	seats  *seats
+	fence  fence
+	term   atomic.Uint64 // how often we were called dead
 
 	looking chan struct{} // a lock: contains one value while somebody reads the members
 	forced  time.Time     // the last look that a request made necessary; has the lock looking
@@ -87,8 +93,10 @@ func (e *errListen) Unwrap() error { return e.cause }
 // Join opens the listener for other replicas, and then writes that this process is one of them. The error is a
 // *sqldb.Error if the database can't be used.
 func Join(ctx context.Context, o Options) (*Cluster, error) {
-	c := newCluster(o)
-	var err error
+	c, err := newCluster(o)
+	if err != nil {
+		return nil, err
+	}
 	if c.cert, c.print, err = newCertificate(); err != nil {
 		return nil, err
 	}
@@ -113,11 +121,13 @@ func Join(ctx context.Context, o Options) (*Cluster, error) {
 }
 
 // newCluster returns a Cluster that nobody knows yet.
-func newCluster(o Options) *Cluster {
-	c := &Cluster{o: o, log: cmp.Or(o.Log, slog.New(slog.DiscardHandler)), rows: o.rows, state: Ready, looking: make(chan struct{}, 1), links: map[string]*link{}, stop: func() {}}
-	c.find = c.call
+func newCluster(o Options) (*Cluster, error) {
+	c := &Cluster{seats: newSeats(), o: o, log: cmp.Or(o.Log, slog.New(slog.DiscardHandler)), rows: o.rows, state: Ready, looking: make(chan struct{}, 1), links: map[string]*link{}, stop: func() {}}
+	c.find, c.hear = c.call, c.askStore
 	c.view.Store(&view{})
-	return c
+	var err error
+	c.sealer, err = newSealer(o.Secret)
+	return c, err
 }
 
 // advertised returns the address where others reach a listener.
@@ -135,6 +145,7 @@ func (c *Cluster) join(ctx context.Context) error {
 	m := &Member{Incarnation: rand.Text()[:incarnationLength], Name: c.o.Name, Address: c.address, Fingerprint: c.print, Protocol: Protocol, Version: c.o.Version, State: c.doing()}
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
+	began := time.Now()
 	if err := c.rows.join(ctx, m); err != nil {
 		return err
 	}
@@ -144,6 +155,7 @@ func (c *Cluster) join(ctx context.Context) error {
 	}
 	c.steady = time.Now()
 	c.mu.Unlock()
+	c.fence.note(began, time.Time{})
 	return c.look(ctx)
 }
 
@@ -159,6 +171,7 @@ func (c *Cluster) Serve(base context.Context, handler http.Handler) {
 	c.server.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug) // strangers could fill the log
 	c.group.Go(func() { _ = c.server.ServeTLS(c.listener, "", "") })
 	c.group.Go(func() { c.live(ctx) })
+	c.group.Go(func() { c.writeSeats(ctx) })
 	c.group.Go(func() { c.ask(ctx) })
 }
 
@@ -173,12 +186,16 @@ func (c *Cluster) Drain() {
 func (c *Cluster) Close() {
 	c.shutting.Do(func() {
 		c.stop()
-		ctx, cancel := context.WithTimeout(context.Background(), within)
+		ctx, cancel := context.WithTimeout(context.Background(), 2*within)
 		defer cancel()
 		c.mu.Lock()
 		c.state = Gone
 		c.mu.Unlock()
-		_, _ = c.rows.beat(ctx, c.me.Load().Incarnation, Gone) // if it fails, others bury us
+		_ = c.writeDue(ctx)
+		if _, err := c.rows.beat(ctx, c.me.Load().Incarnation, Gone); err == nil && c.server != nil && c.hasOthers() { // if it fails, others bury us
+			// Until all have seen it, they send requests, which a closed connection could lose.
+			_ = work.Sleep(ctx, lookEvery+lookEvery/4)
+		}
 		if c.server != nil {
 			_ = c.server.Shutdown(ctx) // the last answers are on their way
 			_ = c.server.Close()
@@ -188,6 +205,12 @@ func (c *Cluster) Close() {
 		c.closeLinks(func(string) bool { return true })
 		_ = c.rows.Close()
 	})
+}
+
+// hasOthers reports whether there are other replicas that live.
+func (c *Cluster) hasOthers() bool {
+	me := c.me.Load().Incarnation
+	return slices.ContainsFunc(c.Members(), func(m Member) bool { return m.Lives() && m.Incarnation != me })
 }
 
 func (c *Cluster) doing() State {
@@ -214,14 +237,21 @@ func (c *Cluster) live(ctx context.Context) {
 func (c *Cluster) beat(ctx context.Context) {
 	limited, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	me := c.me.Load()
+	me, began := c.me.Load(), time.Now()
 	alive, err := c.rows.beat(limited, me.Incarnation, c.doing())
 	if err == nil && !alive && c.doing() != Gone {
 		c.log.Warn("another replica has called this one dead, so it goes on under another incarnation", "incarnation", me.Incarnation)
+		c.term.Add(1) // before somebody can take what was there for what we have now
+		c.seats.forget()
 		err = c.join(ctx)
+	} else if err == nil {
+		c.fence.note(began, time.Time{})
 	}
 	if ctx.Err() != nil {
 		return
+	}
+	if err != nil {
+		c.endure(ctx)
 	}
 	c.mu.Lock()
 	before := c.problem
@@ -236,6 +266,14 @@ func (c *Cluster) beat(ctx context.Context) {
 		c.log.Warn("the replicas' database cannot be reached; this one goes on with the members that it knows", "cause", err.Error())
 	case err == nil && before != nil:
 		c.log.Info("the replicas' database can be reached again")
+	}
+}
+
+// endure finds out what it means that a heartbeat couldn't be written.
+func (c *Cluster) endure(ctx context.Context) {
+	asked := time.Now()
+	if c.excuse(ctx) {
+		c.fence.note(time.Time{}, asked)
 	}
 }
 

@@ -69,7 +69,7 @@ const writeTimeout = 200 * time.Millisecond
 // on what home says.
 func pair(t *testing.T, handler http.Handler) (front *httptest.Server, near, far *Cluster) {
 	t.Helper()
-	w := &world{rows: map[string]*Member{}, seen: map[string]time.Time{}}
+	w := &world{rows: map[string]*Member{}, seen: map[string]time.Time{}, seats: map[seatKey]*seat{}}
 	var all [2]*Cluster
 	for i := range all {
 		c, err := Join(t.Context(), Options{Name: fmt.Sprint("r", i), Listen: "127.0.0.1:0", Advertise: "127.0.0.1:0", rows: &replica{w: w}})

@@ -154,24 +154,52 @@ func (c *Cluster) call(ctx context.Context, m *Member) finding {
 
 // ask sends a request of our own.
 func (l *link) ask(ctx context.Context, path string) finding {
+	switch status, err := l.get(ctx, path); {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return refused
+	case status != http.StatusOK:
+		return silent
+	}
+	return answered
+}
+
+// get returns the status of an answer, or an error.
+func (l *link) get(ctx context.Context, path string) (status int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 3*dialWithin)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+l.to.Address+path, nil)
 	if err != nil {
-		return silent
+		return 0, err
 	}
 	resp, err := l.transport.RoundTrip(r)
-	switch {
-	case errors.Is(err, syscall.ECONNREFUSED):
-		return refused
-	case err != nil:
-		return silent
+	if err != nil {
+		return 0, err
 	}
 	defer func() { _ = resp.Body.Close() }()
-	if _, err := io.Copy(io.Discard, io.LimitReader(resp.Body, 1<<10)); err != nil || resp.StatusCode != http.StatusOK {
-		return silent
+	if _, err = io.Copy(io.Discard, io.LimitReader(resp.Body, 1<<10)); err != nil {
+		return 0, err
 	}
-	return answered
+	return resp.StatusCode, nil
+}
+
+// askStore asks a replica whether it reaches the database.
+func (c *Cluster) askStore(ctx context.Context, m *Member) word {
+	l := c.linkTo(ctx, m.Incarnation)
+	if l == nil {
+		return nobody
+	}
+	var op *net.OpError
+	switch status, err := l.get(ctx, storePath); {
+	case errors.As(err, &op) && op.Op == "remote error": // it doesn't let us in
+		return reaches
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return nobody
+	case err != nil:
+		return noAnswer
+	case status == http.StatusServiceUnavailable:
+		return away
+	}
+	return reaches
 }
 
 // ask lets the others call us back, once, and reports if they can't: requests for what this replica has would fail then.
@@ -199,6 +227,11 @@ func (c *Cluster) ask(ctx context.Context) {
 func (c *Cluster) door(next http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+pingPath, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, c.me.Load().Incarnation) })
+	mux.HandleFunc("GET "+storePath, func(w http.ResponseWriter, _ *http.Request) {
+		if !c.reachesStore() {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	})
 	mux.HandleFunc("GET "+backPath, func(w http.ResponseWriter, r *http.Request) {
 		if m := c.caller(r.TLS); m == nil || c.call(r.Context(), m) != answered {
 			http.Error(w, errUnreachable.Error(), http.StatusBadGateway)

@@ -10,10 +10,13 @@ import (
 	"net/http/httptrace"
 	"net/textproto"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/base/work"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/eventstream"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
@@ -31,6 +34,9 @@ var hopHeaders = []string{hopHeader, remoteHeader, localHeader}
 // hopped is the key of the context of requests that another replica has passed on.
 type hopped struct{}
 
+// isHop reports whether another replica has passed on the request of a context.
+func isHop(ctx context.Context) bool { return ctx.Value(hopped{}) != nil }
+
 // receive serves a request that another replica has passed on, or answers with 421 if it's not for us. Nothing has been
 // done for it then.
 func (c *Cluster) receive(w http.ResponseWriter, r *http.Request, next http.Handler) {
@@ -39,7 +45,7 @@ func (c *Cluster) receive(w http.ResponseWriter, r *http.Request, next http.Hand
 	case home == "":
 		http.NotFound(w, r)
 		return
-	case !c.mine(home):
+	case !c.mine(home) || c.doing() == Gone:
 		w.WriteHeader(http.StatusMisdirectedRequest)
 		return
 	}
@@ -71,7 +77,7 @@ func Outside(next http.Handler) http.Handler {
 // Reaches implements httpdoor.Forwarder. A request is passed on once: what its session needs and what else it names can
 // be in two places, and then nobody could serve it.
 func (c *Cluster) Reaches(r *http.Request, to *transport.Elsewhere) bool {
-	if r.Context().Value(hopped{}) != nil {
+	if isHop(r.Context()) {
 		return false
 	}
 	to.Lost = c.member(r.Context(), to.Home) == nil
@@ -100,28 +106,43 @@ const (
 
 // Forward implements httpdoor.Forwarder: it passes the request on to its home, with the client's credentials, and the
 // answer back as it comes.
-func (c *Cluster) Forward(w http.ResponseWriter, r *http.Request, body []byte, to *transport.Elsewhere) {
+func (c *Cluster) Forward(w http.ResponseWriter, r *http.Request, body []byte, to *transport.Elsewhere) (done bool) {
+	if isHop(r.Context()) {
+		w.WriteHeader(http.StatusMisdirectedRequest)
+		return true
+	}
 	w = patient{w}
+	gone := false
 	for try := range mostTries {
+		if to.Home == "" {
+			break
+		}
 		l := c.linkTo(r.Context(), to.Home)
 		if l == nil {
 			break
 		}
 		resp, sent, err := l.pass(r, body)
+		gone = errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, errStranger)
 		switch {
 		case r.Context().Err() != nil: // the client has gone
 			if err == nil {
 				_ = resp.Body.Close()
 			}
-			return
-		case err != nil && sent:
+			return true
+		case err != nil && sent && !(to.Again && repeats(r, body)):
 			refuse(w, body, errLost)
-			return
+			return true
 		case err == nil && resp.StatusCode != http.StatusMisdirectedRequest:
 			answer(w, r, body, resp)
-			return
+			return true
 		case err == nil:
 			_ = resp.Body.Close()
+		}
+		if to.Again {
+			if to.Lost = err != nil; to.Lost {
+				c.lookAgain(r.Context())
+			}
+			return false
 		}
 		// Nothing has happened. 421 means that what we know is old.
 		if try+1 == mostTries || work.Sleep(r.Context(), triesWait) != nil {
@@ -129,7 +150,31 @@ func (c *Cluster) Forward(w http.ResponseWriter, r *http.Request, body []byte, t
 		}
 		c.lookAgain(r.Context())
 	}
-	refuse(w, body, errNotSent)
+	switch {
+	case to.Again:
+		return false
+	case gone && to.Refusal != nil: // what it was about has ended with the process
+		refuse(w, body, to.Refusal)
+	default:
+		refuse(w, body, errNotSent)
+	}
+	return true
+}
+
+// repeats reports whether a request may be sent once more, although the home may have got it.
+func repeats(r *http.Request, body []byte) bool {
+	if r.Method == http.MethodGet {
+		return true
+	}
+	m, err := jsonrpc.Scan(body, jsonrpc.Limits{Bytes: len(body)})
+	if err != nil || m.Kind != jsonrpc.Request {
+		return false
+	}
+	switch m.Method {
+	case mcp.MethodPing, mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources, mcp.MethodListTemplates, mcp.MethodReadResource, mcp.MethodGetPrompt:
+		return true
+	}
+	return false
 }
 
 // pass sends a request to the home. sent reports whether the home may have got any of it. The answer's body must be
@@ -137,7 +182,11 @@ func (c *Cluster) Forward(w http.ResponseWriter, r *http.Request, body []byte, t
 func (l *link) pass(r *http.Request, body []byte) (resp *http.Response, sent bool, err error) {
 	ctx, cancel := context.WithCancel(r.Context())
 	stop := context.AfterFunc(l.ctx, cancel)
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { sent = true }})
+	var wrote atomic.Bool
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GetConn:      func(string) { wrote.Store(false) }, // the transport tries again only if nothing has left
+		WroteHeaders: func() { wrote.Store(true) },
+	})
 	out, err := http.NewRequestWithContext(ctx, r.Method, "https://"+l.to.Address+r.URL.RequestURI(), bytes.NewReader(body))
 	if err != nil {
 		stop()
@@ -152,7 +201,7 @@ func (l *link) pass(r *http.Request, body []byte) (resp *http.Response, sent boo
 	if err != nil {
 		stop()
 		cancel()
-		return nil, sent, err
+		return nil, wrote.Load(), err
 	}
 	resp.Body = &passed{resp.Body, func() { stop(); cancel() }}
 	return resp, true, nil
@@ -178,7 +227,7 @@ func removeHopHeaders(h http.Header) {
 			}
 		}
 	}
-	for _, name := range []string{"Connection", "Proxy-Connection", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade"} {
+	for _, name := range []string{"Connection", "Proxy-Connection", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Idempotency-Key", "X-Idempotency-Key"} { // with the last two, our transport would send a POST again
 		h.Del(name)
 	}
 }

@@ -23,6 +23,10 @@ type world struct {
 	away bool // nobody reaches the database
 	all  []*replica
 
+	seats         map[seatKey]*seat
+	ids           []string // of sessions
+	asked, served int
+
 	wrong []string // who was buried although it runs and was never away alone
 }
 
@@ -33,11 +37,12 @@ type replica struct {
 	c       *Cluster
 	stop    context.CancelFunc
 	killed  time.Time
-	stopped time.Time // since when it's stopped; zero if it runs
-	cut     time.Time // since when it doesn't reach the database alone
-	lonely  time.Time // since when it reaches no other replica
-	late    time.Time // until when it doesn't notice that the database is back
-	hurt    time.Time // until when it was stopped or cut off
+	stopped time.Time         // since when it's stopped; zero if it runs
+	cut     time.Time         // since when it doesn't reach the database alone
+	lonely  time.Time         // since when it reaches no other replica
+	late    time.Time         // until when it doesn't notice that the database is back
+	hurt    time.Time         // until when it was stopped or cut off
+	table   map[string]uint64 // by id: in which term a session came here
 }
 
 var errAway = errors.New("the database is away")
@@ -80,7 +85,7 @@ func (r *replica) bury(_ context.Context, m *Member) (bool, error) {
 		return false, err
 	}
 	row.State = Dead
-	n, _ := strconv.Atoi(row.Name)
+	n, _ := strconv.Atoi(row.Name[1:])
 	if x := r.w.all[n]; x.killed.IsZero() && x.stopped.IsZero() && x.cut.IsZero() && time.Since(x.hurt) > 5*time.Second {
 		r.w.wrong = append(r.w.wrong, fmt.Sprintf("replica %d runs, and %s buried it", n, r.c.o.Name))
 	}
@@ -108,7 +113,7 @@ func (r *replica) Close() error { return nil }
 func (r *replica) call(_ context.Context, m *Member) finding {
 	r.w.mu.Lock()
 	defer r.w.mu.Unlock()
-	n, _ := strconv.Atoi(m.Name)
+	n, _ := strconv.Atoi(m.Name[1:])
 	switch x := r.w.all[n]; {
 	case !r.lonely.IsZero():
 		return silent
@@ -121,19 +126,27 @@ func (r *replica) call(_ context.Context, m *Member) finding {
 }
 
 func (w *world) start(t *testing.T) {
-	r := &replica{w: w}
+	r := &replica{w: w, table: map[string]uint64{}}
 	w.mu.Lock()
 	name := fmt.Sprint(len(w.all))
 	w.all = append(w.all, r)
 	w.mu.Unlock()
-	r.c = newCluster(Options{Name: name, rows: r})
-	r.c.find = r.call
+	var err error
+	if r.c, err = newCluster(Options{Name: "r" + name, rows: r}); err != nil {
+		t.Fatal(err)
+	}
+	r.c.find, r.c.hear = r.call, r.ask
 	if err := r.c.join(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	r.stop = cancel
 	r.c.group.Go(func() { r.c.live(ctx) })
+	for range 3 {
+		id := r.c.Seal("use", []byte("facts"))
+		r.table[id] = r.c.Term()
+		w.ids = append(w.ids, id)
+	}
 }
 
 // check looks at all rows. calm is the last time at which the database was away.
@@ -166,7 +179,10 @@ func (w *world) check(t *testing.T, now, calm time.Time) {
 	}
 }
 
-// TestTC32 lets forty replicas live for twenty minutes of simulated time, while at random the database goes away, and
+// TestTC32 also lets clients of legacy sessions ask any replica, and replicas leave. No session may ever have two replicas
+// that would serve it, and most requests find one.
+//
+// It lets forty replicas live for twenty minutes of simulated time, while at random the database goes away, and
 // replicas are killed, stopped and cut off. Nobody may be buried who could be asked and was never away for as long as
 // it takes, and everybody who is killed must be buried in time. CLUSTER_SEED repeats a run.
 func TestTC32(t *testing.T) {
@@ -178,7 +194,12 @@ func TestTC32(t *testing.T) {
 	const replicas, length = 40, 20 * time.Minute
 	synctest.Test(t, func(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 1))
-		w := &world{rows: map[string]*Member{}, seen: map[string]time.Time{}}
+		w := &world{rows: map[string]*Member{}, seen: map[string]time.Time{}, seats: map[seatKey]*seat{}}
+		defer func() {
+			if t.Logf("%d of %d requests were served", w.served, w.asked); w.served < w.asked*8/10 {
+				t.Error("too few requests were served")
+			}
+		}()
 		for range replicas {
 			w.start(t)
 		}
@@ -206,7 +227,7 @@ func TestTC32(t *testing.T) {
 			if w.away {
 				calm = now
 			}
-			kill := -1
+			kill, leave := -1, -1
 			for i, r := range w.all {
 				if !r.killed.IsZero() {
 					continue
@@ -218,8 +239,11 @@ func TestTC32(t *testing.T) {
 						*since = now
 					}
 				}
-				if random.IntN(20_000) == 0 {
+				switch random.IntN(20_000) {
+				case 0:
 					kill = i
+				case 1:
+					leave = i
 				}
 			}
 			w.mu.Unlock()
@@ -227,7 +251,16 @@ func TestTC32(t *testing.T) {
 				w.all[kill].killed = now // the others ask under the lock, which we don't need: they sleep
 				w.all[kill].stop()
 			}
+			if leave >= 0 && leave != kill {
+				w.all[leave].leave(t.Context())
+			}
+			for range 30 {
+				if r := w.all[random.IntN(len(w.all))]; r.runs() {
+					w.request(t.Context(), r, w.ids[random.IntN(len(w.ids))])
+				}
+			}
 			w.check(t, now, calm)
+			w.checkSeats(t)
 			if t.Failed() {
 				return
 			}

@@ -31,6 +31,7 @@ type rows interface {
 	// anchor keeps the head of a process's audit, and heads returns those of all.
 	anchor(ctx context.Context, h *Head) error
 	heads(ctx context.Context) ([]Head, error)
+	seatRows
 	Close() error
 }
 

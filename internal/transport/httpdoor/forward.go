@@ -15,5 +15,9 @@ type Forwarder interface {
 	// Forward writes the whole response. r.Body has been read: body is what the client sent, byte for
 	// byte, and nil for a request without a body. Forward must not keep or modify it. The context of r
 	// ends when the client disconnects.
-	Forward(w http.ResponseWriter, r *http.Request, body []byte, to *transport.Elsewhere)
+	//
+	// If to has Again, Forward returns false when the process hasn't got the request: nothing is written then, and the
+	// caller looks again where it goes. A request that was passed on already, and is for another process, is refused so
+	// that whoever has passed it on looks again. Without a Home, it's refused because nobody could be reached.
+	Forward(w http.ResponseWriter, r *http.Request, body []byte, to *transport.Elsewhere) (done bool)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/work"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
@@ -38,6 +39,7 @@ type Options struct {
 	RefuseBare bool
 
 	// Places reports in which process a session exists. Nil means transport.Alone.
+	// If it's a transport.Seats, sessions outlive their process, and Forward is required.
 	Places transport.Places
 	// Forward gets the requests whose session, parked call or task is in another process. If it is
 	// nil, such a request is refused like one about something that does not exist.
@@ -73,6 +75,9 @@ type Server struct {
 	counts   counts
 	draining atomic.Bool
 	ends     atomic.Uint64 // how often EndSeat was called
+
+	seats     transport.Seats // nil if sessions end with the process
+	restoring work.Group      // sets again what the clients of inherited sessions had set
 }
 
 // NewServer returns a server. It starts no goroutine.
@@ -98,6 +103,7 @@ func NewServer(o Options) *Server {
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
+	s.seats, _ = o.Places.(transport.Seats)
 	o.Stream.Slow = func() { s.counts.slowReaders.Add(1) }
 	s.rules = o.Stream.Defaults()
 	s.table.init()
@@ -195,6 +201,7 @@ func (s *Server) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-tick.C:
+			s.fade()
 			s.sweep()
 			s.forget()
 		case <-ctx.Done():
@@ -230,8 +237,9 @@ func (s *Server) Close() error { return s.CloseWith(errClosed) }
 func (s *Server) CloseWith(cause error) error {
 	s.draining.Store(true)
 	flying := s.flights.close()
-	sessions := s.table.takeAll()
+	sessions := append(s.table.takeAll(), s.table.faded(true)...)
 	for _, ses := range sessions {
+		ses.written.Store(false) // whoever goes on with it needs what is written
 		s.end(ses, cause)
 	}
 	for _, res := range flying {
@@ -248,5 +256,7 @@ func (s *Server) CloseWith(cause error) error {
 	})
 	defer late.Stop()
 	s.flights.wait()
+	s.restoring.Close()
+	s.restoring.Wait()
 	return nil
 }

@@ -32,6 +32,9 @@ func (s *Server) misplaced(h headers) error {
 	if rev, _ := mcp.ParseRevision(h.version); h.session == "" || rev.Modern() {
 		return nil
 	}
+	if s.seats != nil && s.table.has(h.session) {
+		return nil
+	}
 	if home := s.opts.Places.Of(h.session); home != "" {
 		return &transport.Elsewhere{Home: home}
 	}

@@ -44,8 +44,10 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, who *identity.Princ
 		return
 	}
 	s.counts.streams.Add(1)
+	ses.hearing.Add(1)
 	attach().Serve(w, r, func() {
 		f.remove()
+		ses.hearing.Add(-1)
 		s.leave(ses)
 	})
 }

@@ -100,10 +100,9 @@ func (s *Server) initialize(w http.ResponseWriter, r *http.Request, who *identit
 	}
 	s.counts.legacy.Add(1)
 	ses := s.newSession(who.SeatKey(), party)
-	ses.id = s.opts.Places.Mark(newSessionID())
 	ses.active.Add(1)
 	ses.conv = s.opts.Acceptor.Accept(peer, ses)
-	res := &response{server: s, w: w, r: r, id: in.Msg.ID, session: ses, init: initPending}
+	res := &response{server: s, w: w, r: r, id: in.Msg.ID, session: ses, opens: true, init: initPending}
 	res.seat = ses.seat
 	res.conv = ses.conv
 	defer s.finishInit(res)
@@ -163,12 +162,15 @@ func (s *Server) finishInit(res *response) {
 	}
 }
 
-// publish adds a new session to the table and sets the session id in the header of the response.
+// publish adds a new session to the table under an id, which it sets in the header of the response.
 // The caller must call recheck once it holds no lock.
-func (s *Server) publish(res *response) {
-	s.table.put(res.session)
+func (s *Server) publish(res *response, id string) {
+	if s.seats != nil {
+		res.session.keep = func(extras []byte) { s.seats.Keep(id, extras) }
+	}
+	s.table.put(res.session, id)
 	s.counts.opened.Add(1)
-	res.w.Header()[mcp.HeaderSession] = []string{res.session.id}
+	res.w.Header()[mcp.HeaderSession] = []string{id}
 	res.init = idSent
 }
 

@@ -134,7 +134,13 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, who *identity.Pr
 // the request to the process of the session, or refused it: with 404 for an unknown session, and
 // with 400 for a version that is unknown or differs from the session's version.
 func (s *Server) enter(w http.ResponseWriter, r *http.Request, who *identity.Principal, h headers) *session {
-	ses, err := s.acquire(h.session, who)
+	var ses *session
+	var err error
+	if s.seats == nil {
+		ses, err = s.acquire(h.session, who)
+	} else if ses, err = s.seek(w, r, who, h); ses == nil && err == nil {
+		return nil
+	}
 	if err != nil {
 		if !s.forward(w, r, h.body, err) {
 			// 2025-11-25 §Transports, "Session Management" 3, requires 404.

@@ -33,6 +33,7 @@ type response struct {
 	stop    context.CancelCauseFunc // ends a modern request; nil if only its client can end it
 	retry   time.Duration           // delay before a retry; 0 if the request was not postponed
 	session *session                // the session; nil for a modern request
+	opens   bool                    // it's an initialize request
 	init    initState               // progress of an initialize request
 
 	late   *time.Timer // the timer that runs startStream
@@ -160,10 +161,11 @@ func (res *response) cut() {
 
 // startStream turns a slow response into a stream, so that proxies do not time out.
 func (res *response) startStream() {
+	id := res.newID()
 	res.mu.Lock()
 	published := false
 	if res.state == undecided && res.r.Context().Err() == nil {
-		published = res.beginLocked()
+		published = res.beginLocked(id)
 	}
 	res.mu.Unlock()
 	if published {
@@ -171,14 +173,22 @@ func (res *response) startStream() {
 	}
 }
 
-// beginLocked turns the response into a stream, and reports whether it published a new session. It does no
+// newID returns an id for the session of an initialize request, and otherwise "".
+func (res *response) newID() string {
+	if !res.opens {
+		return ""
+	}
+	return res.server.newID(res.session)
+}
+
+// beginLocked turns the response into a stream, and reports whether it published a new session, with an id. It does no
 // I/O.
-func (res *response) beginLocked() (published bool) {
+func (res *response) beginLocked(id string) (published bool) {
 	s := res.server
 	res.state = streaming
 	s.counts.streams.Add(1)
 	if published = res.init == initPending; published {
-		s.publish(res)
+		s.publish(res, id)
 	}
 	res.stream = new(httpdoor.Stream)
 	rev := mcp.Unknown
@@ -205,10 +215,11 @@ func (res *response) beginLocked() (published bool) {
 // Event sends a message before the answer; see transport.Responder. If no connection reads the
 // stream, Event returns no error as long as the client can resume the stream.
 func (res *response) Event(b []byte) error {
+	id := res.newID()
 	res.mu.Lock()
 	published := false
 	if res.state == undecided {
-		published = res.beginLocked()
+		published = res.beginLocked(id)
 	}
 	state, stream := res.state, res.stream
 	res.mu.Unlock()
@@ -245,7 +256,7 @@ func (res *response) finish(b []byte, code int64) error {
 		return res.finishStream(b, code)
 	}
 	if res.init == initPending && code == 0 && res.r.Context().Err() == nil {
-		res.server.publish(res)
+		res.server.publish(res, res.newID())
 		res.server.recheck(res)
 		res.markInitialized(b)
 	}

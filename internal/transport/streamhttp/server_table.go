@@ -31,6 +31,7 @@ type table struct {
 	bare     map[bareKey]*session
 	reserved int             // number of sessions that are being opened
 	quota    transport.Quota // counts the sessions and reservations of each party
+	fading   []*session      // are in no map any more, and end when their requests have ended; see server_heirs.go
 }
 
 func (t *table) init() {
@@ -53,7 +54,7 @@ func (t *table) acquire(id string, who *identity.Principal) *session {
 	// A session belongs to the principal that opened it (2025-11-25 §Security Best Practices,
 	// "Session Hijacking"). Other principals get the same answer as for a session that does not
 	// exist.
-	if ses == nil || ses.seat != who.SeatKey() {
+	if ses == nil || ses.seat != who.SeatKey() || ses.parting {
 		return nil
 	}
 	ses.active.Add(1)
@@ -87,12 +88,13 @@ func (t *table) putBare(ses *session) *session {
 	return ses
 }
 
-// put adds a session under its id, and uses up the reservation of the session.
-func (t *table) put(ses *session) {
+// put adds a session under an id, and uses up the reservation of the session.
+func (t *table) put(ses *session, id string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.reserved--
-	t.byID[ses.id] = ses
+	ses.id = id
+	t.byID[id] = ses
 }
 
 // take removes a session. It returns false if the session was removed already.
@@ -237,17 +239,24 @@ func (t *table) overdue(idle, aged time.Duration) (out []*session) {
 	return out
 }
 
-var errNotFound = errors.New("session not found")
+var errNotFound = transport.ErrNoSession
 
 // acquire returns the session with the given id if it has the seat of who. The session is in use
 // until release is called. The error is a *transport.Elsewhere if the session exists in another
 // process.
 func (s *Server) acquire(id string, who *identity.Principal) (*session, error) {
+	ses := s.table.acquire(id, who)
+	switch {
+	case ses != nil && s.seats != nil && ses.term != s.seats.Term():
+		s.leave(ses)
+		return nil, errNotFound
+	case ses != nil:
+		return ses, nil
+	case s.seats != nil:
+		return nil, errNotFound // see seek
+	}
 	if home := s.opts.Places.Of(id); home != "" {
 		return nil, &transport.Elsewhere{Home: home}
-	}
-	if ses := s.table.acquire(id, who); ses != nil {
-		return ses, nil
 	}
 	return nil, errNotFound
 }

@@ -33,11 +33,18 @@ type session struct {
 	conv  transport.Conversation
 	rules *httpdoor.StreamRules
 
-	rev    atomic.Uint32 // an mcp.Revision; Unknown until initialize was answered
-	born   time.Duration // the time of creation, relative to the server's epoch
-	seen   atomic.Int64  // when a request or stream last started or ended, relative to the server's epoch
-	active atomic.Int32  // number of requests and streams; 0 means idle
-	used   atomic.Bool   // true if the session was used after initialize
+	rev     atomic.Uint32 // an mcp.Revision; Unknown until initialize was answered
+	born    time.Duration // the time of creation, relative to the server's epoch
+	seen    atomic.Int64  // when a request or stream last started or ended, relative to the server's epoch
+	active  atomic.Int32  // number of requests and streams; 0 means idle
+	hearing atomic.Int32  // number of GET streams among them
+	used    atomic.Bool   // true if the session was used after initialize
+
+	// These are for sessions that outlive their process; see server_heirs.go.
+	term    uint64       // transport.Seats.Term when it came here
+	parting bool         // it's just being given away; guarded by the lock of the table
+	written atomic.Bool  // something is written about it
+	keep    func([]byte) // writes down what the client has set; nil if the session ends with the process
 
 	tag [4]byte // start of the event ids, written in hexadecimal; random, but not a secret (unlike id)
 
@@ -62,6 +69,9 @@ func (s *Server) newSession(seat, party string) *session {
 	ses := &session{seat: seat, party: party, born: s.now(), rules: s.rules}
 	ses.seen.Store(int64(ses.born))
 	_, _ = rand.Read(ses.tag[:]) // never fails
+	if s.seats != nil {
+		ses.term = s.seats.Term()
+	}
 	return ses
 }
 
@@ -282,5 +292,8 @@ func (s *Server) end(ses *session, cause error) {
 	ses.conv.Close(cause)
 	if out := ses.streamIfAny(); out != nil {
 		out.End()
+	}
+	if ses.written.Load() {
+		s.seats.Release(ses.id)
 	}
 }

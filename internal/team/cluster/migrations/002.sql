@@ -1,0 +1,14 @@
+CREATE TABLE seats (
+	key BYTEA PRIMARY KEY,
+	incarnation TEXT NOT NULL,
+	epoch BIGINT NOT NULL,
+	extras BYTEA,
+	code BYTEA NOT NULL,
+	seen TIMESTAMPTZ NOT NULL
+);
+CREATE INDEX seats_seen ON seats (seen);
+CREATE TABLE facts (
+	digest BYTEA PRIMARY KEY,
+	body BYTEA NOT NULL,
+	seen TIMESTAMPTZ NOT NULL
+);
