@@ -19,7 +19,7 @@ BENCH    ?= .
 TARGETS  := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
 .DEFAULT_GOAL := check
-.PHONY: check help build vet test lint race-short soak soak-signin same-ids attack fuzz bench bench-diff bench-compare bench-access bench-pages cluster-test conformance peers house sweep search-recall search-clients clients clients-check issuers browser dashboard remote wine cross tidy release release-try release-check clean matrix matrix-check bin/matrix.md screenshots examples
+.PHONY: check help build vet test lint race-short soak soak-signin same-ids attack fuzz bench bench-diff bench-compare bench-access bench-pages bench-cluster cluster-test conformance peers house sweep search-recall search-clients clients clients-check issuers browser dashboard remote wine cross tidy release release-try release-check clean matrix matrix-check bin/matrix.md screenshots examples
 
 check: build vet lint race-short ## check a change: build, vet, lint, short race tests
 
@@ -96,6 +96,9 @@ bench-access: ## measure what API keys, tokens, sign-ins, rules, pins, the audit
 
 bench-pages: ## measure the pages of the console of a large team, with 50 open consoles
 	go test ./internal/app/daemon -run '^$$' -bench 'BenchmarkConsole$$' -benchtime 30x
+
+bench-cluster: ## measure what replicas cost, with a PostgreSQL (needs Debian's package, or installs it as root); ARGS=-rounds 30
+	cd bench && ../.ci/postgres go run . cluster $(ARGS)
 
 # The short ones of the project's tests of replicas are in make test.
 cluster-test: export DRAGOMAN_CLUSTER_TEST = 1

@@ -46,6 +46,8 @@ type Client struct {
 	Key string
 	// Lists makes Call request the list of tools, as List does. It must be set before the first request.
 	Lists bool
+	// Home is where Open opens the session, as an address for Dial, or "" for where all other requests go.
+	Home string
 
 	era     words.Era
 	url     string
@@ -104,6 +106,14 @@ func (c *Client) Close() {
 func (c *Client) Open() error {
 	if c.era == words.Modern || c.pipe != nil && c.pipe.opened {
 		return nil
+	}
+	if c.Home != "" {
+		home := Dial(c.Home, c.era, 0)
+		defer home.Close()
+		home.Name, home.Key = c.Name, c.Key
+		err := home.Open()
+		c.Share(home)
+		return err
 	}
 	id := c.newID()
 	result, err := c.ask("POST", "", words.Initialize(id, c.Name), id)
