@@ -73,6 +73,8 @@ type Cluster struct {
 	Database *Database // nil if they share only keys
 	turns    atomic.Uint64
 	spread   http.Handler
+	stop     context.CancelFunc // of watch
+	watching sync.WaitGroup
 }
 
 // ClusterOptions are the options of [StartCluster]. Program, Folder and Servers are required.
@@ -95,6 +97,7 @@ type Replica struct {
 	Name, Address string
 	command       func() *exec.Cmd
 	cmd           *exec.Cmd
+	ready         atomic.Bool   // what watch has found
 	ended         chan struct{} // closed when err is set
 	err           error
 	log           logtest.Buffer
@@ -123,6 +126,8 @@ func StartCluster(ctx context.Context, o ClusterOptions) (*Cluster, error) {
 		return nil, errors.Join(err, c.Close())
 	}
 	c.spread = c.balance()
+	ctx, c.stop = context.WithCancel(context.WithoutCancel(ctx))
+	c.watching.Go(func() { c.watch(ctx) })
 	return c, nil
 }
 
@@ -247,6 +252,10 @@ func (r *Replica) Stop() error {
 
 // Close stops the replicas and removes the database.
 func (c *Cluster) Close() error {
+	if c.stop != nil {
+		c.stop()
+		c.watching.Wait()
+	}
 	all := make([]error, len(c.Replicas))
 	var stopping sync.WaitGroup
 	for i, r := range c.Replicas {
@@ -261,8 +270,30 @@ func (c *Cluster) Close() error {
 	return errors.Join(all...)
 }
 
-// ServeHTTP sends each request to the next replica that accepts a connection, like a balancer that knows nothing. It sends
-// none twice.
+// watch asks the replicas whether they are ready.
+func (c *Cluster) watch(ctx context.Context) {
+	client := &http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	for ctx.Err() == nil {
+		for _, r := range c.Replicas {
+			req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.URL()+"/readyz", nil)
+			if err != nil {
+				return
+			}
+			resp, err := client.Do(req)
+			if err == nil {
+				_ = resp.Body.Close()
+			}
+			r.ready.Store(err == nil && resp.StatusCode == http.StatusOK)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(500 * time.Millisecond):
+		}
+	}
+}
+
+// ServeHTTP sends each request to the next replica that's ready and accepts a connection, like a balancer that knows
+// nothing else. It sends none twice. If none is ready, each is tried.
 func (c *Cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// An answer that's there before the end of the body would cost the client its connection.
 	b, err := io.ReadAll(r.Body)
@@ -276,8 +307,11 @@ func (c *Cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (c *Cluster) balance() http.Handler {
 	// Each request has a connection of its own, so choosing where to dial is choosing the replica.
 	transport := &http.Transport{DisableKeepAlives: true, DisableCompression: true, DialContext: func(ctx context.Context, network, _ string) (conn net.Conn, err error) {
-		for range c.Replicas {
+		for try := range 2 * len(c.Replicas) {
 			next := c.Replicas[c.turns.Add(1)%uint64(len(c.Replicas))]
+			if try < len(c.Replicas) && !next.ready.Load() {
+				continue
+			}
 			if conn, err = new(net.Dialer).DialContext(ctx, network, next.Address); err == nil {
 				return conn, nil
 			}
