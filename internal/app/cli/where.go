@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/base/screen"
 )
 
 // where identifies the server that the user named on the command line: by a URL, by the name of a
@@ -97,20 +98,7 @@ func configWords(file string) string {
 	return " -c " + shellWord(file)
 }
 
-// shellWord quotes a word for a POSIX shell, if it needs quotes. If the word has characters that a
-// terminal acts on, shellWord returns it as $'…' with escapes. Bash, zsh and ksh support this form.
-func shellWord(s string) string {
-	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-./:@%+,=", r)
-	}
-	if s != "" && strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 {
-		return s
-	}
-	if safe := clean(s); safe != s {
-		return "$'" + clean(strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(s)) + "'"
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-}
+func shellWord(s string) string { return screen.ShellWord(s) }
 
 // serverWords splits the arguments of a command into the server and the other words. The server is
 // the first word, or the command after --. Hints contain verb and rest: verb is the part of the

@@ -14,6 +14,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
+	terminal "github.com/dragoman-mcp/dragoman/internal/base/screen"
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 )
 
@@ -197,7 +198,7 @@ func (v *addView) read(d *admin.Draft) {
 	for _, s := range d.Servers {
 		x := triedView{DraftServer: s, Class: "idle", Word: "not tested"}
 		if s.Command != nil {
-			x.Line = shellLine(s.Command...)
+			x.Line = terminal.ShellLine(s.Command...)
 		}
 		for _, n := range s.Needs {
 			if s.Use && !seen[n.Name] {

@@ -16,6 +16,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/failure"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	terminal "github.com/dragoman-mcp/dragoman/internal/base/screen"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
@@ -486,21 +487,21 @@ func (v *callView) commands(base, within string) {
 			endpoint = base + m.Request.Path
 		}
 		var b strings.Builder
-		b.WriteString("curl " + shellQuote(endpoint))
+		b.WriteString("curl " + terminal.ShellWord(endpoint))
 		sent := map[string]bool{}
 		for _, f := range m.Request.Headers {
 			if ofConnection[strings.ToLower(f[0])] {
 				continue
 			}
 			sent[strings.ToLower(f[0])] = true
-			b.WriteString(" \\\n  -H " + shellQuote(f[0]+": "+f[1]))
+			b.WriteString(" \\\n  -H " + terminal.ShellWord(f[0]+": "+f[1]))
 		}
 		for _, f := range [][2]string{{"Content-Type", "application/json"}, {"Accept", "application/json, text/event-stream"}} {
 			if !sent[strings.ToLower(f[0])] {
-				b.WriteString(" \\\n  -H " + shellQuote(f[0]+": "+f[1]))
+				b.WriteString(" \\\n  -H " + terminal.ShellWord(f[0]+": "+f[1]))
 			}
 		}
-		b.WriteString(" \\\n  --data-raw " + shellQuote(visibleJSON(string(x.Raw))))
+		b.WriteString(" \\\n  --data-raw " + terminal.ShellWord(visibleJSON(string(x.Raw))))
 		v.Curl = b.String()
 	}
 	if x.Method != mcp.MethodCallTool {
@@ -511,9 +512,9 @@ func (v *callView) commands(base, within string) {
 	}
 	// dragoman call would parse a name that begins with "-" as an option.
 	if name != "" && !strings.HasPrefix(name, "-") {
-		v.CLI = "dragoman call " + shellQuote(endpoint) + " " + shellQuote(name)
+		v.CLI = "dragoman call " + terminal.ShellWord(endpoint) + " " + terminal.ShellWord(name)
 		if args := x.Param("arguments"); !args.IsZero() {
-			v.CLI += " --json-args " + shellQuote(visibleJSON(string(args.Of(x.Raw))))
+			v.CLI += " --json-args " + terminal.ShellWord(visibleJSON(string(args.Of(x.Raw))))
 		}
 	}
 }
@@ -521,16 +522,6 @@ func (v *callView) commands(base, within string) {
 // endpointOf returns the URL of the endpoint that offers only the given server, or all of them for ""; see [admin.Base].
 func endpointOf(base, server string) string {
 	return base + endpointPath(server) + "/mcp"
-}
-
-// shellQuote quotes text as one word for a POSIX shell.
-func shellQuote(text string) string {
-	if text != "" && !strings.ContainsFunc(text, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-./:@", r))
-	}) {
-		return text
-	}
-	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
 // visibleJSON replaces the invisible characters of a JSON text by \u escapes, which have the same

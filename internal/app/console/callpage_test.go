@@ -297,7 +297,7 @@ func TestCommandOfRun(t *testing.T) {
 	t.Parallel()
 	v := &callView{Story: admin.Story{Messages: []admin.Message{{Wire: admin.WireClient, Direction: "received", Text: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"read"}}`}}}}
 	v.Server, v.Name, v.Target = "my files", "read", "read"
-	if v.commands("http://127.0.0.1:7300", ""); v.CLI != "dragoman call 'http://127.0.0.1:7300/s/my%20files/mcp' read" || v.Curl != "" {
+	if v.commands("http://127.0.0.1:7300", ""); v.CLI != "dragoman call http://127.0.0.1:7300/s/my%20files/mcp read" || v.Curl != "" {
 		t.Errorf("%s\n%s", v.CLI, v.Curl)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
+	terminal "github.com/dragoman-mcp/dragoman/internal/base/screen"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 	"github.com/dragoman-mcp/dragoman/internal/setup/clientfile"
@@ -333,34 +334,16 @@ func (p *connectPage) setupOf(x *clientfile.Client, base string, v *connectView)
 	if v.Env != "" {
 		words = append(words, "--key-env", v.Env)
 	}
-	s.Preview = shellLine(words...)
-	s.Write = shellLine(append(words, "--write")...)
+	s.Preview = terminal.ShellLine(words...)
+	s.Write = terminal.ShellLine(append(words, "--write")...)
 	if x.ID == "claude-code" {
 		line := []string{"claude", "mcp", "add", "--transport", "http", entry.Name, entry.URL}
 		if v.Env != "" {
 			line = append(line, "--header", "Authorization: Bearer ${"+v.Env+"}") // in single quotes, so the shell leaves it to Claude Code
 		}
-		s.Terminal = shellLine(line...)
+		s.Terminal = terminal.ShellLine(line...)
 	}
 	return s, nil
-}
-
-// shellLine joins words to a command line for a shell. It quotes words with special characters.
-func shellLine(words ...string) string {
-	out := make([]string, len(words))
-	for i, w := range words {
-		if out[i] = w; w == "" || hasSpecial(w) {
-			out[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
-		}
-	}
-	return strings.Join(out, " ")
-}
-
-// hasSpecial reports whether a shell needs quotes around the word w.
-func hasSpecial(w string) bool {
-	return strings.ContainsFunc(w, func(r rune) bool {
-		return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("_-./:%@+=,", r)
-	})
 }
 
 // connectedState returns a CSS class and a text that say whether the client with this ID is

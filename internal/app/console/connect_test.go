@@ -111,17 +111,6 @@ func TestKeyOfSnippets(t *testing.T) {
 	})
 }
 
-// TestShellLine checks that a shell gets each word unchanged.
-func TestShellLine(t *testing.T) {
-	for want, words := range map[string][]string{
-		"a --b http://x:1/mcp": {"a", "--b", "http://x:1/mcp"}, `'' 'a b' '$(x)' 'it'\''s'`: {"", "a b", "$(x)", "it's"}, "'Programme/ü'": {"Programme/ü"}, "'~' '*' '&'": {"~", "*", "&"},
-	} {
-		if got := shellLine(words...); got != want {
-			t.Errorf("%q: %s", words, got)
-		}
-	}
-}
-
 // TestArrival checks that the page shows a client that has connected after the page was opened,
 // with and without loading the page again.
 func TestArrival(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/app/runtime"
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
+	terminal "github.com/dragoman-mcp/dragoman/internal/base/screen"
 	"github.com/dragoman-mcp/dragoman/internal/base/tokens"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
@@ -430,10 +431,7 @@ func targetOf(s *config.Server) string {
 	if words == nil {
 		return s.Describe()
 	}
-	for i := range words {
-		words[i] = shellQuote(words[i])
-	}
-	return strings.Join(words, " ")
+	return terminal.ShellLine(words...)
 }
 
 // steps sets the steps of the last handshake, and when the handshake took place.

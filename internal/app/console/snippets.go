@@ -5,6 +5,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	terminal "github.com/dragoman-mcp/dragoman/internal/base/screen"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/relay/finder"
 )
@@ -44,13 +45,13 @@ func (c *repeated) command(endpoint string) string {
 	case strings.HasPrefix(c.name, "-"): // which would be an option
 		return ""
 	case c.method == mcp.MethodReadResource:
-		return "dragoman read " + shellQuote(endpoint) + " " + shellQuote(c.name)
+		return "dragoman read " + terminal.ShellWord(endpoint) + " " + terminal.ShellWord(c.name)
 	case c.method != mcp.MethodCallTool:
 		return ""
 	case c.arguments == "{}":
-		return "dragoman call " + shellQuote(endpoint) + " " + shellQuote(c.name)
+		return "dragoman call " + terminal.ShellWord(endpoint) + " " + terminal.ShellWord(c.name)
 	}
-	return "dragoman call " + shellQuote(endpoint) + " " + shellQuote(c.name) + " --json-args " + shellQuote(c.arguments)
+	return "dragoman call " + terminal.ShellWord(endpoint) + " " + terminal.ShellWord(c.name) + " --json-args " + terminal.ShellWord(c.arguments)
 }
 
 // params returns the params of the request, with further members.
@@ -66,13 +67,13 @@ func (c *repeated) curl(endpoint string) string {
 	heads, more := "", ""
 	if c.modern {
 		more = `,"_meta":{"` + mcp.KeyVersion + `":"` + c.revision + `","` + mcp.KeyClientInfo + `":{"name":"curl","version":"1"},"` + mcp.KeyClientCaps + `":{}}`
-		heads = " \\\n  -H 'MCP-Protocol-Version: " + c.revision + "' \\\n  -H 'Mcp-Method: " + c.method + "' \\\n  -H " + shellQuote("Mcp-Name: "+c.name)
+		heads = " \\\n  -H 'MCP-Protocol-Version: " + c.revision + "' \\\n  -H 'Mcp-Method: " + c.method + "' \\\n  -H " + terminal.ShellWord("Mcp-Name: "+c.name)
 	}
 	body := `{"jsonrpc":"2.0","id":1,"method":"` + c.method + `","params":` + c.params(more) + `}`
-	return "curl " + shellQuote(endpoint) + ` \
+	return "curl " + terminal.ShellWord(endpoint) + ` \
   -H "Authorization: Bearer $` + keyVariable + `" \
   -H 'Content-Type: application/json' \
-  -H 'Accept: application/json, text/event-stream'` + heads + " \\\n  --data-raw " + shellQuote(body)
+  -H 'Accept: application/json, text/event-stream'` + heads + " \\\n  --data-raw " + terminal.ShellWord(body)
 }
 
 // typescript returns a program for the official SDK.
