@@ -149,8 +149,8 @@ func (a *signInAPI) SignInsFor(who *identity.Principal) SignIns {
 
 // WaitingSignIns returns the sign-ins in this project that have begun and wait for somebody.
 func (a *signInAPI) WaitingSignIns(who *identity.Principal) (all []SignIn) {
-	if a.desk == nil || who == nil {
-		return nil
+	if a.desk == nil || who == nil || a.safe == nil || !a.safe.Store().Snapshot().Waits(time.Now(), who.Subject, store.Shared) {
+		return nil // at once, since each page asks
 	}
 	for _, s := range a.servers(who, a.project) {
 		if x := a.show(who, s); x.May && x.Waits != nil {

@@ -104,10 +104,17 @@ func (m *mount) ended() bool {
 func (s *states) viewer(who *identity.Principal, session admin.Browser) viewer {
 	v := viewer{who: who, session: session, role: s.access.RoleIn(who, s.project), main: s.access.RoleIn(who, event.DefaultProject)}
 	v.caller = who != nil && s.access.May(who, s.project, identity.Caller) == nil
-	if !v.may(identity.Operator) {
-		v.waits = s.source.OwnQuestions(who)
-	}
+	v.waits = s.waits(&v)
 	return v
+}
+
+// waits returns viewer.waits as it is now.
+func (s *states) waits(v *viewer) int {
+	n := len(s.source.WaitingSignIns(v.who))
+	if !v.may(identity.Operator) {
+		n += s.source.OwnQuestions(v.who)
+	}
+	return n
 }
 
 // hasRole reports whether who has any role in a project. Whoever has none isn't told whether there is such a project.

@@ -69,6 +69,16 @@ func TestTA54_OnThePage(t *testing.T) {
 				}
 			}
 		}
+		// A sign-in that waits for somebody counts, too.
+		waits := time.Now().Add(time.Minute)
+		src.signIns = []admin.SignIn{{Project: "default", Server: "gh", May: true, Waits: &waits}}
+		for who, want := range map[string]string{"caller": "4", "operator": "5"} {
+			_, list := h.ask("GET", "/console/questions", "Cookie", cookies[who])
+			if got := count.FindStringSubmatch(list); got == nil || got[1] != want {
+				t.Errorf("%s, with a sign-in: the number is %q", who, got)
+			}
+		}
+		src.signIns = nil
 		if resp, body := h.ask("GET", "/console/questions", "Cookie", cookies["guest"]); resp.StatusCode != 403 || strings.Contains(body, "FORM") {
 			t.Errorf("somebody without a role: %d", resp.StatusCode)
 		}

@@ -17,6 +17,7 @@ type states struct {
 	source  interface {
 		Report() *admin.Report
 		OwnQuestions(who *identity.Principal) int
+		WaitingSignIns(who *identity.Principal) []admin.SignIn
 	}
 	clients func() []runtime.ClientReport // may be nil
 	names   func() []string               // the names of all projects; may be nil
@@ -99,13 +100,14 @@ func sumsOf(r *http.Request) *sums {
 // asked returns how many questions wait for the viewer.
 func asked(r *http.Request) int {
 	s := stateOf(r)
-	switch {
-	case s.viewer.may(identity.Operator):
-		return statusOf(r).Questions
-	case s.viewer.who != nil && s.feed: // a feed of their own, which lasts longer than what was true when it began
-		return s.from.source.OwnQuestions(s.viewer.who)
+	n := s.viewer.waits
+	if s.viewer.who != nil && s.feed { // a feed of their own, which lasts longer than what was true when it began
+		n = s.from.waits(&s.viewer)
 	}
-	return s.viewer.waits
+	if s.viewer.may(identity.Operator) {
+		n += statusOf(r).Questions
+	}
+	return n
 }
 
 // findServer returns the server whose name is in the path of r.

@@ -16,7 +16,7 @@ type viewer struct {
 	role    identity.Role       // the highest role of the console in the project that the pages show, or none
 	main    identity.Role       // the same in the project default, for pages about the whole process
 	caller  bool                // the viewer may call the project's tools, with or without another role
-	waits   int                 // how many calls of the viewer wait for an answer; 0 for operators, who see those of all
+	waits   int                 // how many sign-ins wait for the viewer, and calls of the viewer for an answer; of operators, who see the calls of all, only the sign-ins
 }
 
 // anyone is what a page or a form needs instead of a role if everybody with a session may use it.

@@ -3,7 +3,6 @@ package store
 import (
 	"database/sql"
 	"errors"
-	"maps"
 	"slices"
 	"time"
 
@@ -54,9 +53,14 @@ func (s *Snapshot) FlowWith(id string) (Flow, bool) {
 	return Flow{}, false
 }
 
-// Flows returns all flows, also those that have ended, in the order in which they began.
-func (s *Snapshot) Flows() []Flow {
-	return slices.SortedFunc(maps.Values(s.flows), func(a, b Flow) int { return a.Began.Compare(b.Began) })
+// Waits reports whether a flow of one of some subjects waits for somebody.
+func (s *Snapshot) Waits(now time.Time, subjects ...string) bool {
+	for _, x := range s.flows {
+		if x.Open(now) && x.Ready() && slices.Contains(subjects, x.Subject) {
+			return true
+		}
+	}
+	return false
 }
 
 // BeginFlow adds a flow, unless one is under way for the same sign-in, and reports whether it did. It forgets
@@ -228,13 +232,6 @@ func (x *Registration) sealedFor() string { return idOf(registrationKind, x.Issu
 func (s *Snapshot) Registration(issuer, redirect string) (Registration, bool) {
 	x, ok := s.registrations[idOf(registrationKind, issuer, redirect)]
 	return x, ok
-}
-
-// Registrations returns all registrations, sorted by issuer and redirect URI.
-func (s *Snapshot) Registrations() []Registration {
-	return slices.SortedFunc(maps.Values(s.registrations), func(a, b Registration) int {
-		return slices.Compare([]string{a.Issuer, a.Redirect}, []string{b.Issuer, b.Redirect})
-	})
 }
 
 // SetRegistration keeps a registration, unless there's another one for the same issuer and redirect URI than

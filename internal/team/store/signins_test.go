@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -24,10 +25,12 @@ func signInsOf(s *Snapshot) string {
 		}
 		all = append(all, text)
 	}
-	for _, x := range s.Registrations() {
+	for _, x := range slices.SortedFunc(maps.Values(s.registrations), func(a, b Registration) int {
+		return slices.Compare([]string{a.Issuer, a.Redirect}, []string{b.Issuer, b.Redirect})
+	}) {
 		all = append(all, fmt.Sprintf("client %s: %s", x.Client, x.Sealed))
 	}
-	for _, x := range s.Flows() {
+	for _, x := range slices.SortedFunc(maps.Values(s.flows), func(a, b Flow) int { return a.Began.Compare(b.Began) }) {
 		text := fmt.Sprintf("flow %s of %s", x.ID, x.Subject)
 		if !x.Opened.IsZero() {
 			text += " opened"
@@ -318,7 +321,7 @@ func TestRegistrationsAreBounded(t *testing.T) {
 			_, ok := s.Snapshot().Registration(issuer, "http://127.0.0.1:1/")
 			return ok
 		}
-		if n := len(s.Snapshot().Registrations()); n != mostRegistrations {
+		if n := len(s.Snapshot().registrations); n != mostRegistrations {
 			t.Errorf("%d registrations are kept", n)
 		}
 		if !there("https://good.example") || there("https://old.example") || !there(fmt.Sprintf("https://evil.example/%d", mostRegistrations-1)) {
