@@ -103,6 +103,8 @@ func (h *house) problem(err error) *Problem {
 	switch {
 	case errors.Is(err, access.ErrNoKey):
 		return noKey()
+	case errors.Is(err, access.ErrRotated):
+		return conflict("key-changed", "Somebody else has rotated the key", "It has another secret since you looked at it. Nothing has changed now. Look at the key again.")
 	case errors.As(err, &mistake):
 		return &Problem{Type: "key", Title: "There can be no such key", Status: http.StatusUnprocessableEntity, Detail: sentence(err.Error(), "")}
 	case errors.As(err, &ofStore):

@@ -149,9 +149,12 @@ func (d *Desk) MakeAll(ctx context.Context, actor string, wishes []Wish) (texts 
 	return texts, keys, nil
 }
 
-// Rotate gives a key another secret, and a life that begins now. Its secret before works for the overlap.
-// If no key has the id, the error is ErrNoKey.
-func (d *Desk) Rotate(ctx context.Context, actor, id string, overlap, life time.Duration) (text string, k store.Key, err error) {
+// ErrRotated is the error for a key that has another secret than the one that was to be replaced.
+var ErrRotated = errors.New("the key has another secret by now")
+
+// Rotate gives a key another secret, and a life that begins now. Its secret before, which ends in hintNow if that isn't "",
+// works for the overlap. If no key has the id, the error is ErrNoKey, and if it has another secret, ErrRotated.
+func (d *Desk) Rotate(ctx context.Context, actor, id, hintNow string, overlap, life time.Duration) (text string, k store.Key, err error) {
 	if overlap < 0 || life < 0 {
 		return "", store.Key{}, Mistake("the overlap and the life of a key can't be negative")
 	}
@@ -170,6 +173,9 @@ func (d *Desk) Rotate(ctx context.Context, actor, id string, overlap, life time.
 		return t.RotateKey(id, func(k *store.Key) error {
 			if !mac.signed(k) { // or we'd sign what somebody else has written
 				return ErrNoKey
+			}
+			if hintNow != "" && k.Hint != hintNow {
+				return ErrRotated
 			}
 			k.OldSum, k.OldUntil = secretSum(k.Sum), time.Now().Add(overlap)
 			k.Sum, k.Hint, k.Until = sum[:], hint(text), after(life)

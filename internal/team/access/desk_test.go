@@ -56,13 +56,16 @@ func TestDesk(t *testing.T) {
 		t.Errorf("the key is %+v", key)
 	}
 	is(text, 200)
-	later, rotated, err := desk.Rotate(t.Context(), "ada", key.ID, time.Hour, 0)
+	later, rotated, err := desk.Rotate(t.Context(), "ada", key.ID, "", time.Hour, 0)
 	if err != nil || !rotated.Until.IsZero() || rotated.Made != key.Made {
 		t.Errorf("rotated: %+v, %v", rotated, err)
 	}
 	is(text, 200)
 	is(later, 200)
-	last, _, err := desk.Rotate(t.Context(), "ada", key.ID, 0, 0)
+	if _, _, err := desk.Rotate(t.Context(), "ada", key.ID, "none", 0, 0); !errors.Is(err, ErrRotated) {
+		t.Errorf("a secret that isn't there is replaced: %v", err)
+	}
+	last, _, err := desk.Rotate(t.Context(), "ada", key.ID, "", 0, 0)
 	if err != nil {
 		t.Error(err)
 	}
@@ -74,8 +77,8 @@ func TestDesk(t *testing.T) {
 	}
 	is(last, 401)
 	is(innocent, 200)
-	_, _, again := desk.Rotate(t.Context(), "ada", key.ID, 0, 0)
-	_, _, odd := desk.Rotate(t.Context(), "ada", "x", 0, 0)
+	_, _, again := desk.Rotate(t.Context(), "ada", key.ID, "", 0, 0)
+	_, _, odd := desk.Rotate(t.Context(), "ada", "x", "", 0, 0)
 	for _, err := range []error{again, odd, desk.Revoke(t.Context(), "ada", key.ID)} {
 		if !errors.Is(err, ErrNoKey) {
 			t.Errorf("no such key: %v", err)
@@ -115,7 +118,7 @@ func TestTA08WrittenIntoTheDatabase(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, _, err := desk.Rotate(t.Context(), "local", row.ID, time.Minute, time.Hour)
+	before, _, err := desk.Rotate(t.Context(), "local", row.ID, "", time.Minute, time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +179,7 @@ func TestTA08WrittenIntoTheDatabase(t *testing.T) {
 		if _, err := gate.Principal(request("/mcp", "X-API-Key", innocent)); err != nil || keys.Forged() != forged {
 			t.Errorf("%s: the innocent key: %v; forged: %d", name, err, keys.Forged())
 		}
-		if _, _, err := desk.Rotate(t.Context(), "local", k.ID, 0, 0); forged == 1 && !errors.Is(err, ErrNoKey) {
+		if _, _, err := desk.Rotate(t.Context(), "local", k.ID, "", 0, 0); forged == 1 && !errors.Is(err, ErrNoKey) {
 			t.Errorf("%s: rotating it: %v", name, err)
 		}
 		if err := s.Write(t.Context(), "eve", func(tx *store.Tx) error { _, err := tx.RevokeKey(k.ID); return err }); err != nil {
