@@ -16,6 +16,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/relay/policy"
 	"github.com/dragoman-mcp/dragoman/internal/server/demo"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
+	"github.com/dragoman-mcp/dragoman/internal/team/store"
 	"github.com/dragoman-mcp/dragoman/internal/workbench/fake"
 )
 
@@ -164,6 +165,47 @@ func compact(raw []byte) string {
 	var b bytes.Buffer
 	_ = json.Compact(&b, raw)
 	return b.String()
+}
+
+// TestKeysWithoutASession lists keys with keys of the API: an operator's gets them all, and what would get an empty list
+// is refused.
+func TestKeysWithoutASession(t *testing.T) {
+	t.Parallel()
+	c := *config.Default()
+	r, use := withKeys(t, &c)
+	var keys [2]NewAPIKey
+	r.tell("POST", "/keys", `{"name":"viewer","role":"viewer"}`, 201, &keys[0])
+	r.tell("POST", "/keys", `{"name":"operator","role":"operator"}`, 201, &keys[1])
+	use()
+	for i, want := range []int{403, 200} {
+		for _, path := range []string{"", "/" + keys[0].ID} {
+			if a := r.ask(http.MethodGet, "/api/v1/keys"+path, "", "X-Api-Key", keys[i].Text); a.status != want {
+				t.Errorf("%s, %s: %d %s", keys[i].Name, path, a.status, a.body)
+			}
+		}
+	}
+}
+
+// TestWhoSignsOut checks that a key or a token doesn't end the sign-in of the person for whom it acts. What all share, and
+// a key's own, may end as before.
+func TestWhoSignsOut(t *testing.T) {
+	t.Parallel()
+	r := serving(t)
+	for _, x := range []struct {
+		who *identity.Principal
+		of  string
+		ok  bool
+	}{
+		{&identity.Principal{Subject: store.PersonSubject + "ada", Seat: "k:1", Via: "key"}, store.PersonSubject + "ada", false},
+		{&identity.Principal{Subject: store.PersonSubject + "ada", Seat: "g:1", Via: "token"}, store.PersonSubject + "ada", false},
+		{&identity.Principal{Subject: store.PersonSubject + "ada", Seat: "k:1", Via: "key"}, store.Shared, true},
+		{&identity.Principal{Subject: "k:1", Seat: "k:1", Via: "key"}, "k:1", true},
+		{identity.Local, "local", true},
+	} {
+		if bad := r.api.inPerson(x.who, store.SignIn{Project: "default", Server: "gh", Subject: x.of}); (bad == nil) != x.ok {
+			t.Errorf("%+v ends the sign-in of %s: %v", x.who, x.of, bad)
+		}
+	}
 }
 
 // TestBadLooks asks for what can't be.

@@ -294,9 +294,24 @@ func (a *signInAPI) BeginSignIn(ctx context.Context, who *identity.Principal, in
 	return SignInLink{ID: f.ID(), Link: link, Issuer: f.Issuer(), Scopes: append([]string{}, f.Scopes()...), Until: f.Until().UTC()}, nil
 }
 
+// inPerson returns a problem if who is a key or a token that acts for the person whose sign-in it is. What only its owner
+// can give back isn't for whoever has got hold of a key; see [keyAPI.own].
+func (a *signInAPI) inPerson(who *identity.Principal, of store.SignIn) *Problem {
+	if !strings.HasPrefix(of.Subject, store.PersonSubject) || a.roster == nil || a.signedIn(who) {
+		return nil
+	}
+	return &Problem{
+		Type: kindRole, Title: "A key can't sign its owner out", Status: http.StatusForbidden,
+		Detail: "Whoever the sign-in is of ends it, signed in to the console, on the page Connections. On the machine of serve, `dragoman logout NAME --as PERSON` does it, too.",
+	}
+}
+
 // SignOutOf signs somebody out of a server.
 func (a *signInAPI) SignOutOf(ctx context.Context, who *identity.Principal, inProject, server string) (EndedSignIn, *Problem) {
 	s, bad := a.findSignIn(who, inProject, server)
+	if bad == nil {
+		bad = a.inPerson(who, s.at.Of(who))
+	}
 	if bad != nil {
 		return EndedSignIn{}, bad
 	}
