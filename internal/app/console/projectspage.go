@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -46,6 +47,7 @@ type projectList struct {
 	Name    string // what was typed
 	Text    string
 	Problem string
+	Sure    string // what to type before the project is added; "" if nothing has to be
 }
 
 // projectRow is a project in a list, or at the top of its page.
@@ -79,16 +81,17 @@ type projectView struct {
 	Preview *admin.ProjectPreview
 	Theirs  string // the text that somebody else has written meanwhile
 	Problem string
+	Sure    string // what to type before the text is saved; "" if nothing has to be
 	Key     string
 }
 
 func (p *projectPages) register(f *frame) {
 	f.add(p.listPage())
 	f.add(p.page())
-	personal := allowed{personal: true}
+	personal := allowed{personal: true, sure: addWords}
 	f.register("POST /projects", personal, p.add)
 	f.register("POST /projects/{name}", personal, p.change)
-	f.register("GET /projects/{name}/export", personal, p.export)
+	f.register("GET /projects/{name}/export", allowed{personal: true}, p.export)
 }
 
 func (p *projectPages) listPage() Page {
@@ -141,6 +144,9 @@ func (p *projectPages) view(r *http.Request, v *projectView) (*View, error) {
 	if !v.Typed {
 		v.Text, v.Match = x.Text, x.ETag
 	}
+	if v.Preview != nil && v.Preview.Grows {
+		v.Sure = sureWords(r, addWords)
+	}
 	v.Key = fmt.Sprint(x.ETag, x.Problem, x.Servers, x.Members)
 	return &View{Title: name, Crumbs: []Crumb{{"Projects", pathOf("projects")}}, Data: v}, nil
 }
@@ -159,6 +165,11 @@ func (p *projectPages) add(w http.ResponseWriter, r *http.Request) {
 		if v.Name == "" {
 			return &admin.Problem{Status: http.StatusUnprocessableEntity, Title: "The project needs a name"}
 		}
+		if v.Text != "" && !sure(r, addWords) {
+			if seen, bad := p.source.TryProject(r, v.Name, v.Text); bad != nil || seen.Grows {
+				return cmp.Or(bad, notSure)
+			}
+		}
 		_, bad := p.source.PutProject(r, v.Name, v.Text, "")
 		return bad
 	})
@@ -173,7 +184,10 @@ func (p *projectPages) add(w http.ResponseWriter, r *http.Request) {
 		return
 	default:
 		v.Problem = problemText(bad)
-		if bad.Status == http.StatusPreconditionFailed {
+		switch {
+		case bad == notSure:
+			v.Sure = addWords
+		case bad.Status == http.StatusPreconditionFailed:
 			v.Problem = "There is already a project with this name. Choose another one."
 		}
 	}
@@ -214,6 +228,9 @@ func (p *projectPages) change(w http.ResponseWriter, r *http.Request) {
 			v.Preview = &seen
 		}
 	case "save":
+		if bad = p.unsure(r, name, v); bad != nil {
+			break
+		}
 		if _, bad = p.source.PutProject(r, name, v.Text, form.Get("match")); bad == nil {
 			say(w, "The project "+name+" was changed.")
 			http.Redirect(w, r, pathOf("projects", name), http.StatusSeeOther)
@@ -242,6 +259,23 @@ func (p *projectPages) change(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	p.frame.again(w, r, p.page(), func(r *http.Request) (*View, error) { return withStatus(p.view, r, v, status) })
+}
+
+// notSure is the problem of a text that does more on this machine than the one before, sent by somebody who has signed in
+// a while ago.
+var notSure = &admin.Problem{Status: http.StatusForbidden, Title: "Nothing was saved", Detail: "The text starts a command, reads a file or sends something to an address. " + unsure(addWords)}
+
+// unsure returns notSure if a text needs typed words that the form in r doesn't have. Then the page says what it changes.
+func (p *projectPages) unsure(r *http.Request, name string, v *projectView) *admin.Problem {
+	if sure(r, addWords) {
+		return nil
+	}
+	seen, bad := p.source.TryProject(r, name, v.Text)
+	if bad != nil || !seen.Grows {
+		return nil // who saves it hears what is wrong
+	}
+	v.Preview = &seen
+	return notSure
 }
 
 // meanwhile shows what somebody else has made of a project. The form keeps what was typed, and its next version

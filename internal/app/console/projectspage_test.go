@@ -81,7 +81,7 @@ func (t *testProjects) try(_, text string) (out admin.ProjectPreview, bad *admin
 	if strings.Contains(text, "broken") {
 		return out, &admin.Problem{Status: http.StatusUnprocessableEntity, Title: "There can be no such project", Detail: "Line 1 can't be read."}
 	}
-	out.Changes = []admin.SettingChange{{Path: "title", Was: "old", Became: text}}
+	out.Changes, out.Grows = []admin.SettingChange{{Path: "title", Was: "old", Became: text}}, strings.Contains(text, "command")
 	return out, nil
 }
 
@@ -187,6 +187,38 @@ func TestProjectsPage(t *testing.T) {
 	if want := []string{"put shop title: Shop", "put shop title: Done", "remove shop"}; !slices.Equal(s.town.did, want) {
 		t.Errorf("did %q", s.town.did)
 	}
+}
+
+// TestSureProjects saves texts eleven minutes after a sign-in: one that starts something takes typed words, with which it's
+// saved, and any other one is saved at once. Nothing that was typed is lost.
+func TestSureProjects(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{report: &admin.Report{}, read: map[string]bool{}}
+		s.town.text, s.town.now = map[string]string{"shop": "title: Shop"}, map[string]int{"shop": 1}
+		h := open(t, s.report, func(o *Options) { o.Source, o.Events = s, &event.Publisher{} })
+		h.cookie = h.browse(h.access.Link(""), firefox, h.cookie)
+		time.Sleep(11 * time.Minute)
+		for _, x := range []struct {
+			page   string
+			form   url.Values
+			status int
+		}{
+			{"/console/projects/shop", url.Values{"do": {"save"}, "match": {`"1"`}, "text": {"command: x"}}, 403},
+			{"/console/projects/shop", url.Values{"do": {"save"}, "match": {`"1"`}, "text": {"title: Harmless"}}, 303},
+			{"/console/projects/shop", url.Values{"do": {"save"}, "match": {`"2"`}, "text": {"command: x"}, "sure": {"run it"}}, 303},
+			{"/console/projects", url.Values{"number": {"a"}, "name": {"lab"}, "text": {"command: y"}}, 403},
+			{"/console/projects", url.Values{"number": {"b"}, "name": {"lab"}, "text": {"command: y"}, "sure": {"Run it"}}, 303},
+			{"/console/projects", url.Values{"number": {"c"}, "name": {"zoo"}}, 303},
+		} {
+			resp, body := h.sends(x.page, h.cookie, x.form)
+			if asks := strings.Contains(body, `id="sure"`) && strings.Contains(body, x.form.Get("text")+"</textarea>"); resp.StatusCode != x.status || asks != (x.status == 403) {
+				t.Errorf("%v: %d %s", x.form, resp.StatusCode, textOf(body))
+			}
+		}
+		if want := []string{"put shop title: Harmless", "put shop command: x", "put lab command: y", "put zoo "}; !slices.Equal(s.town.did, want) {
+			t.Errorf("did %q", s.town.did)
+		}
+	})
 }
 
 // TestAllProjects checks that the Overview of default lists all projects for its admins, and for nobody else: neither on
