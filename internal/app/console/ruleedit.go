@@ -79,7 +79,7 @@ func readRule(q map[string][]string) ruleForm {
 
 // ruleView has the values of the page that changes a rule.
 type ruleView struct {
-	Rules admin.Rules
+	homeOf
 	Form  ruleForm
 	Do    string           // what the page does: admin.RuleAdd, RuleEdit or RuleRemove
 	Rule  *admin.RuleEntry // the rule that is changed, as it is now; nil for a new one
@@ -103,12 +103,6 @@ type theirRow struct {
 	Field, Mine, Theirs string
 	Same                bool
 }
-
-// Stored reports whether the change can be saved here.
-func (v *ruleView) Stored() bool { return v.Rules.Home == "store" }
-
-// FileName returns the name of the configuration file.
-func (v *ruleView) FileName() string { return cmp.Or(baseName(v.Rules.File), "the configuration file") }
 
 // Heading is the title of the page.
 func (v *ruleView) Heading() string {

@@ -58,7 +58,7 @@ func (p *rulePages) listPage() Page {
 
 // ruleList has the values of the list of rules.
 type ruleList struct {
-	admin.Rules
+	homeOf
 	Rows    []ruleRow
 	Own     int    // how many of them are the project's own
 	Draft   string // the ids of the project's own rules in an order that isn't saved; "" if nothing was moved
@@ -73,11 +73,14 @@ type ruleList struct {
 	Key     string
 }
 
+// homeOf is where the rules of a project are written.
+type homeOf struct{ admin.Rules }
+
 // Stored reports whether the project's own rules are changed here.
-func (l *ruleList) Stored() bool { return l.Home == "store" }
+func (h homeOf) Stored() bool { return h.Home == "store" }
 
 // FileName returns the name of the configuration file without its folder.
-func (l *ruleList) FileName() string { return cmp.Or(baseName(l.File), "the configuration file") }
+func (h homeOf) FileName() string { return cmp.Or(baseName(h.File), "the configuration file") }
 
 func baseName(file string) string {
 	if file == "" {
