@@ -240,7 +240,7 @@ const referenceHead = `<!-- Code generated from the table of routes by ` + "`go 
 
 ` + "`dragoman serve`" + ` answers these paths besides ` + "`/mcp`" + `. ` + "`/api/v1/openapi.json`" + ` describes them as OpenAPI 3.1, with every member of the types that the table names.
 
-The column *role* names the least role that a request needs. *Viewer*, *operator* and *admin* each include the one before; *caller* opens none of these paths. A request shows who it is from in one of these ways:
+The column *role* names the least role that a request needs. *Viewer*, *operator* and *admin* each include the one before. With *signed in*, whoever has any role in the project can use the route, too, with a session of the console: it's about what is theirs. A key or a token with the role *caller* opens none of these paths. A request shows who it is from in one of these ways:
 
 - with an [API key](access.md), in the header ` + "`" + `Authorization: Bearer KEY` + "`" + ` or ` + "`" + `X-API-Key: KEY` + "`" + `. It has its role in its own project.
 - with the **key of the process**, as a bearer token. It has every role, and works only on the machine of ` + "`" + `serve` + "`" + `, without a proxy. ` + "`" + `serve` + "`" + ` makes a new one at each start, and writes it to a file that only you can read, in your runtime or cache folder, for example in ` + "`" + `$XDG_RUNTIME_DIR/dragoman` + "`" + `.
@@ -278,6 +278,9 @@ func reference() []byte {
 		what, role := x.summary, x.least.String()
 		if x.open {
 			role += ", *open*"
+		}
+		if x.people {
+			role += ", *signed in*"
 		}
 		for _, p := range x.query { // the parameter project is described above the table
 			what += fmt.Sprintf("<br>`%s`: %s", p.name, p.about)

@@ -59,6 +59,8 @@ func TestOperate(t *testing.T) {
 		{"call off greet", exitUsage, []string{`"off" is disabled in `, "run `dragoman enable off`"}, "ready"},
 		{"stop", exitUsage, []string{"no server given"}, "ready"},
 		{"disable a", exitOK, []string{"serve at " + at, "Disabled: a."}, ""},
+		{"enable a/greet", exitOK, []string{"a/greet is enabled already"}, "?"},
+		{"disable a/greet --dry-run", exitOK, []string{"+", "greet", "nothing was written"}, "?"},
 		{"enable a --json", exitOK, []string{`"serve":[{"address":"` + at + `"`, `"applied":true`, "Added: a."}, "?"},
 		{"add --yes --name b -- settings-peer", exitOK, []string{"serve at " + at, "Added: b."}, "?"},
 		{"remove b", exitOK, []string{"Removed: b."}, "?"},
