@@ -76,7 +76,7 @@ type DraftSecret struct {
 type DraftVariable struct {
 	Name  string `json:"name" doc:"the variable's name"`
 	About string `json:"about,omitempty" doc:"a description of the value; only if we chose the variable's name"`
-	From  string `json:"from" enum:"process,envFile,draft,missing" doc:"where the value of the variable comes from"`
+	From  string `json:"from" enum:"process,envFile,secret,draft,missing" doc:"where the value of the variable comes from"`
 }
 
 // Choice selects the servers of a draft to use, and sets options. Missing members change nothing.
@@ -204,7 +204,7 @@ var draftRoutes = []route{
 		summary: "Add the chosen servers to the configuration, as previewed, and apply it; each must have been tried",
 		body:    KeepRequest{}, answer: Kept{}, problems: []int{400, 404, 409, 413, 415, 422},
 		read: withBody(maxDraftBody, func(a *API, r *http.Request, q KeepRequest) (Kept, *Problem) {
-			return a.KeepDraft(r.Context(), r.PathValue("id"), q)
+			return a.KeepDraft(r, r.PathValue("id"), q)
 		}),
 	},
 }
@@ -217,6 +217,7 @@ type draftAPI struct {
 	secrets config.Secrets                        // may be nil; see Options.Secrets
 	reload  func(context.Context) (string, error) // may be nil; see Options.Reload
 	log     *slog.Logger
+	home    *textHome // the project of the store whose text drafts change; nil for the configuration file
 	drafts  drafts
 }
 
@@ -233,6 +234,9 @@ func (a *draftAPI) ourAddresses() []string {
 // their servers.
 func (a *draftAPI) ClientFiles() ClientFiles {
 	out := ClientFiles{Files: []ClientFile{}}
+	if a.home != nil { // whoever has a role in a project may not read files of the machine
+		return out
+	}
 	m, t := intake.Machine(a.env), a.target()
 	for _, c := range clientfile.Clients() {
 		found := false
@@ -272,6 +276,11 @@ func (a *draftAPI) NewDraft(q DraftRequest) (Draft, *Problem) {
 	d := &draft{project: q.Project, secrets: secretsInFile, values: map[string]string{}}
 	if d.project == event.DefaultProject {
 		d.project = ""
+	}
+	if a.home != nil {
+		if d.project = a.home.project.name(); q.Client != "" {
+			return Draft{}, badBody("A project of the store gets no servers from files of clients. Paste them.")
+		}
 	}
 	var servers []clientfile.Server
 	var src *intake.Source

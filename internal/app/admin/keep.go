@@ -32,6 +32,7 @@ type Preview struct {
 	EnvFile  string   `json:"envFile,omitempty" doc:"the file that would get the secrets"`
 	Note     string   `json:"note,omitempty" doc:"what else the user should know or do, as sentences"`
 	Untested []string `json:"untested" doc:"chosen servers that haven't been tried"`
+	Stored   bool     `json:"stored,omitempty" doc:"whether it's the text of a project of the store, and no file"`
 	Hash     string   `json:"hash,omitempty" doc:"a hash that identifies this change; KeepRequest requires it"`
 }
 
@@ -80,6 +81,9 @@ type target struct {
 	byHand     []byte
 	byHandPath string
 	git        string // the folder of the git repository that contains envPath, or ""
+
+	home    *textHome // the project of the store that it stands for; nil for a file
+	version string    // of its text
 }
 
 // places returns what the user can add to the configuration by hand. It returns nil if adding lines
@@ -107,6 +111,9 @@ func (t *target) places(add []clientfile.Added, envFile bool) (out []Place) {
 
 // target reads the configuration file and the file for secrets. It returns both as a target.
 func (a *draftAPI) target() *target {
+	if a.home != nil {
+		return a.home.target()
+	}
 	t := &target{path: a.config, old: config.Default(), envVars: map[string]string{}}
 	if s := a.project.Current(); s != nil {
 		t.old = s
@@ -264,6 +271,12 @@ func (t *target) env(process intake.Env, values map[string]string) intake.Env {
 
 // from returns the value of DraftVariable.From for a variable.
 func (t *target) from(name string, process intake.Env, values map[string]string) string {
+	if t.home != nil && t.home.has(name) {
+		return "secret"
+	}
+	if t.home != nil {
+		process = func(string) (string, bool) { return "", false }
+	}
 	if v, ok := process(name); ok && v != "" {
 		return "process"
 	}
@@ -282,12 +295,15 @@ type plan struct {
 	config, env *clientfile.Change // the changes of the two files; nil if the file does not change
 	lines       []string           // the secrets of the draft, as NAME=value
 	servers     []string
+
+	text, version string            // of a project of the store: its text, and the version that it replaces
+	secrets       map[string]string // the secrets that it gets, by name
 }
 
 // plan returns the change that adds the chosen servers of a draft to the configuration. The caller
 // holds the mutex of the drafts.
 func (a *draftAPI) plan(d *draft, t *target) plan {
-	p := plan{Preview: Preview{File: t.path, Exists: t.before != nil, Why: t.why, Note: t.note, Untested: []string{}}}
+	p := plan{Preview: Preview{File: t.path, Exists: t.before != nil, Why: t.why, Note: t.note, Untested: []string{}, Stored: t.home != nil}, secrets: map[string]string{}}
 	var add []clientfile.Added
 	var variables []string
 	names := map[string]bool{}
@@ -304,7 +320,7 @@ func (a *draftAPI) plan(d *draft, t *target) plan {
 		}
 		names[x.name] = true
 		p.servers = append(p.servers, x.name)
-		add = append(add, clientfile.Added{Name: x.name, Comment: x.from, Entry: x.server.Entry, Settings: x.server.Settings})
+		add = append(add, t.added(x))
 		variables = append(variables, intake.References(&x.server)...)
 		if !x.over() || x.trial.State == trialCancelled {
 			p.Untested = append(p.Untested, x.name)
@@ -327,10 +343,17 @@ func (a *draftAPI) plan(d *draft, t *target) plan {
 		if !mine || t.from(name, a.env, d.values) != "draft" {
 			continue
 		}
+		if p.secrets[name] = value; t.home != nil {
+			continue
+		}
 		p.lines = append(p.lines, strings.TrimSuffix(string(config.AppendEnv(nil, name, value)), "\n"))
 		if d.secrets == secretsInFile {
 			env = config.AppendEnv(env, name, value)
 		}
+	}
+	if t.home != nil {
+		t.home.planText(&p, t, add, a.hashOf)
+		return p
 	}
 	inFile := d.secrets == secretsInFile && len(p.lines) > 0
 	if inFile {
@@ -434,8 +457,10 @@ func (a *draftAPI) hashOf(changes ...*clientfile.Change) string {
 }
 
 // KeepDraft writes the change that a preview showed, and makes Dragoman use the changed
-// configuration. If the change would now differ from the preview, KeepDraft writes nothing.
-func (a *draftAPI) KeepDraft(ctx context.Context, id string, q KeepRequest) (Kept, *Problem) {
+// configuration. If the change would now differ from the preview, KeepDraft writes nothing. In a project of the store, the
+// sender of r must be one who may change its text so.
+func (a *draftAPI) KeepDraft(r *http.Request, id string, q KeepRequest) (Kept, *Problem) {
+	ctx := r.Context()
 	unlock, bad := a.lockFile(ctx)
 	if bad != nil {
 		return Kept{}, bad
@@ -459,6 +484,15 @@ func (a *draftAPI) KeepDraft(ctx context.Context, id string, q KeepRequest) (Kep
 		return Kept{}, conflict("not-tested", "A server has not been tested", "Test "+strings.Join(p.Untested, ", ")+" first.")
 	case q.Hash != p.Hash:
 		return Kept{}, changedSince()
+	}
+	if a.home != nil {
+		out, bad := a.home.keep(r, &p)
+		if bad == nil {
+			a.drafts.mu.Lock()
+			a.drafts.dropLocked(d)
+			a.drafts.mu.Unlock()
+		}
+		return out, bad
 	}
 	out := Kept{File: p.File, Servers: p.servers, Lines: []string{}}
 	if p.env != nil {

@@ -66,6 +66,7 @@ func (a *API) For(name string) (*API, *runtime.Project) {
 		ConsoleOff: a.opts.ConsoleOff, Env: a.opts.Env, Desk: a.opts.Desk, Roster: a.opts.Roster, Safe: a.opts.Safe, Trail: a.opts.Trail, SignIns: a.opts.SignIns, Fleet: a.opts.Fleet, AliasKey: a.opts.AliasKey,
 	})
 	x.ruleAPI.projects, x.ruleAPI.open = a.ruleAPI.projects, a.ruleAPI.open
+	x.draftAPI.home = &textHome{x.keyAPI.house, a.ruleAPI.projects}
 	if o.all == nil {
 		o.all, o.closing = make(map[string]*API), make(chan struct{})
 	}

@@ -75,7 +75,13 @@ func (a *draftAPI) tryLocked(d *draft, t *target) *Problem {
 		return &Problem{Type: "nothing-chosen", Title: "No server is chosen", Status: http.StatusConflict, Detail: "Choose at least one server of the draft."}
 	}
 	for _, x := range starts {
-		server, failed := t.resolve(x, t.env(a.env, d.values), a.secrets)
+		var server config.Server
+		var failed *failure.Failure
+		if t.home != nil {
+			server, failed = t.home.resolve(t, x, d.values)
+		} else {
+			server, failed = t.resolve(x, t.env(a.env, d.values), a.secrets)
+		}
 		if failed != nil {
 			x.end(d, trialFailed, runtime.Trial{Failure: failed})
 			continue
@@ -199,12 +205,14 @@ func infoText(info []byte, clean func(string) string) string {
 	return excerpt.Line(clean(text), maxName)
 }
 
+// invalid is the failure of a server whose entry can't be used.
+func (x *draftServer) invalid(text string) *failure.Failure {
+	return &failure.Failure{Class: failure.CannotStart, Server: x.name, Sentence: "the entry of server " + excerpt.Quote(x.name, maxName) + " is not valid: " + excerpt.Line(excerpt.MaskSecrets(text), maxDraftText), Action: "correct the entry, then paste the text or choose the file again"}
+}
+
 // resolve returns the settings that a server of a draft will have in the configuration. If the
 // server cannot be used, resolve returns the failure. It does not start the server.
 func (t *target) resolve(x *draftServer, env intake.Env, secrets config.Secrets) (config.Server, *failure.Failure) {
-	invalid := func(text string) *failure.Failure {
-		return &failure.Failure{Class: failure.CannotStart, Server: x.name, Sentence: "the entry of server " + excerpt.Quote(x.name, maxName) + " is not valid: " + excerpt.Line(excerpt.MaskSecrets(text), maxDraftText), Action: "correct the entry, then paste the text or choose the file again"}
-	}
 	add := []clientfile.Added{{Name: x.name, Entry: x.server.Entry, Settings: x.server.Settings}}
 	b, err := clientfile.AddServersTo(t.path, t.before, t.project, add)
 	var s *config.Snapshot
@@ -231,12 +239,12 @@ func (t *target) resolve(x *draftServer, env intake.Env, secrets config.Secrets)
 		if errors.As(err, &e) {
 			text = e.Problems[0].Path + " " + e.Problems[0].Text
 		}
-		return config.Server{}, invalid(text)
+		return config.Server{}, x.invalid(text)
 	}
 	c, ok := s.Server(x.name)
 	switch {
 	case !ok:
-		return c, invalid("the settings of the server cannot be read")
+		return c, x.invalid("the settings of the server cannot be read")
 	case c.Unusable != nil:
 		f := runtime.UnusableFailure(*c.Unusable)
 		if v := c.Unusable.Variable; v != "" {

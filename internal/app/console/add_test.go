@@ -56,7 +56,7 @@ func (a *adder) ChangeDraft(_ string, q admin.DraftChange) (admin.Draft, *admin.
 	return a.draft, a.bad
 }
 
-func (a *adder) KeepDraft(_ context.Context, _ string, q admin.KeepRequest) (admin.Kept, *admin.Problem) {
+func (a *adder) KeepDraft(_ *http.Request, _ string, q admin.KeepRequest) (admin.Kept, *admin.Problem) {
 	a.note("keep")
 	a.choice, a.hash = q.Choice, q.Hash
 	return a.kept, a.bad

@@ -2,7 +2,6 @@ package console
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -26,7 +25,7 @@ type Adder interface {
 	Draft(id string) (admin.Draft, *admin.Problem)
 	DropDraft(id string) (admin.Draft, *admin.Problem)
 	ChangeDraft(id string, q admin.DraftChange) (admin.Draft, *admin.Problem)
-	KeepDraft(ctx context.Context, id string, q admin.KeepRequest) (admin.Kept, *admin.Problem)
+	KeepDraft(r *http.Request, id string, q admin.KeepRequest) (admin.Kept, *admin.Problem)
 	Editor
 }
 
@@ -52,6 +51,7 @@ type addView struct {
 	Left     string // text about the servers that the user has not chosen; "" if there are none
 	Key      string
 	Sure     string      // see sureWords
+	Own      bool        // the servers go into the text of a project, so there are no files of clients
 	Kept     *admin.Kept // the result of saving; not nil if the user still has to set variables, or if Dragoman does not use the file yet
 }
 
@@ -128,7 +128,8 @@ func (p *addPage) view(r *http.Request, v *addView, id string) (*View, error) {
 	if p.adder == nil {
 		return nil, notFound("There is no page at this address", "This console cannot add servers.", Crumb{"Show all servers", pathOf("servers")})
 	}
-	if v.Way != "import" && v.Way != "hand" {
+	v.Own = p.frame.project != event.DefaultProject
+	if (v.Way != "import" || v.Own) && v.Way != "hand" {
 		v.Way = "paste"
 	}
 	v.Sure = sureWords(r, addWords)
@@ -421,7 +422,7 @@ func (p *addPage) newDraft(q admin.DraftRequest) (id string, bad *admin.Problem)
 // keep saves the servers of a draft. It saves nothing if the change of the file would differ from
 // the change that the page showed.
 func (p *addPage) keep(w http.ResponseWriter, r *http.Request, v *addView, id string) {
-	kept, bad := p.adder.KeepDraft(r.Context(), id, admin.KeepRequest{Choice: choiceOf(r), Hash: r.PostForm.Get("hash")})
+	kept, bad := p.adder.KeepDraft(r, id, admin.KeepRequest{Choice: choiceOf(r), Hash: r.PostForm.Get("hash")})
 	switch {
 	case bad != nil:
 		v.Problem = bad.Error()

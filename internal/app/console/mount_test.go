@@ -60,7 +60,7 @@ func newTown(t testing.TB) *town {
 			if x.gone[name] == nil {
 				return Project{}, false
 			}
-			return Project{Source: sources[name], Config: config.Default, Gone: x.gone[name]}, true
+			return Project{Source: sources[name], Config: config.Default, Gone: x.gone[name], Add: map[string]Adder{"zoo": &adder{}}[name]}, true
 		}
 	})
 	x.access.RolesFrom(func(who *identity.Principal, project string) []identity.Role {
@@ -174,6 +174,7 @@ func TestProjectInThePath(t *testing.T) {
 		{x.cookie, "GET", "/console/p/shop/clients", 200, "<code>http://127.0.0.1:7300/p/shop/mcp</code>", ""},
 		{x.cookie, "GET", "/console/p/shop/connect", 200, "http://127.0.0.1:7300/p/shop/mcp", "http://127.0.0.1:7300/mcp"},
 		{x.cookie, "GET", "/console/p/shop/servers/add", 303, "", ""},
+		{x.cookie, "GET", "/console/p/zoo/servers/add?way=import", 200, "Continue", "Import from a client"}, // zoo lives in the store
 		{x.cookie, "GET", "/console/p/none/", 404, "No project has the name", ""},
 		{x.cookie, "POST", "/console/p/shop/theme", 404, "No page has this address", ""},
 		{x.cookie, "POST", "/console/p/shop/me", 404, "No page has this address", ""},

@@ -457,7 +457,11 @@ func (d *daemon) consoleOf(name string) (console.Project, bool) {
 	if api == nil {
 		return console.Project{}, false
 	}
-	return console.Project{Source: api, Config: p.Current, Clients: p.ClientReports, Operate: p.Operate, Gone: p.Gone()}, true
+	out := console.Project{Source: api, Config: p.Current, Clients: p.ClientReports, Operate: p.Operate, Gone: p.Gone()}
+	if api.InStore() { // else it's added to in the configuration file
+		out.Add = api
+	}
+	return out, true
 }
 
 // newGuard returns the guard for the names that the configuration and the options give this serve.

@@ -182,6 +182,28 @@ func variableName(s string) string {
 // a default value.
 var reference = pattern.Later(`\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)\}`)
 
+// AsSecrets returns a copy of a value in which each variable is a secret, ${secret:NAME}: a project of the store has no
+// variables of the machine.
+func AsSecrets(v *clientfile.Value) *clientfile.Value {
+	if v == nil {
+		return nil
+	}
+	out := &clientfile.Value{Kind: v.Kind}
+	for i, part := range strings.Split(v.Text, "$${") { // which is no reference
+		if i > 0 {
+			out.Text += "$${"
+		}
+		out.Text += reference().ReplaceAllString(part, "$${secret:$1}")
+	}
+	for _, x := range v.Items {
+		out.Items = append(out.Items, AsSecrets(x))
+	}
+	for _, m := range v.Members {
+		out.Members = append(out.Members, clientfile.Member{Key: m.Key, Value: AsSecrets(m.Value)})
+	}
+	return out
+}
+
 // References returns the names of the variables that a server refers to without a default value.
 // Each name occurs once.
 func References(s *clientfile.Server) (names []string) {
