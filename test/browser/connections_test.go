@@ -12,10 +12,11 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/workbench/fake"
 )
 
-// issuer starts a server that wants a sign-in, and its issuer, and returns the server's address.
-func issuer(t *testing.T, profile string) string {
+// issuer starts a server that wants a sign-in, and its issuer, and returns the server's address. consent is "page" if a
+// person has to press a button at the issuer, or "none".
+func issuer(t *testing.T, profile, consent string) string {
 	t.Helper()
-	a, err := fake.NewOAuth(profile, fake.Options{Set: map[string]string{"revision": "2025-11-25", "consent": "none"}})
+	a, err := fake.NewOAuth(profile, fake.Options{Set: map[string]string{"revision": "2025-11-25", "consent": consent}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +32,7 @@ func issuer(t *testing.T, profile string) string {
 // button has the focus. What has failed is shown step by step. A key is made where a client is connected, and is in no
 // snippet.
 func (r *rig) connections(t *testing.T) {
-	h := r.serve(t, fmt.Sprintf("mcpServers:\n  one: {url: %q}\n  two: {url: %q}\n  wrong: {url: %q}\n", issuer(t, "ok"), issuer(t, "ok"), issuer(t, "no-registration")))
+	h := r.serve(t, fmt.Sprintf("mcpServers:\n  one: {url: %q}\n  two: {url: %q}\n  wrong: {url: %q}\n", issuer(t, "ok", "none"), issuer(t, "ok", "none"), issuer(t, "no-registration", "none")))
 	p := r.enter(t, h)
 	looks := func(where string, allowed ...string) {
 		t.Helper()

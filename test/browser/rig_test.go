@@ -67,6 +67,7 @@ func TestConsole(t *testing.T) {
 	t.Run("access", r.access)
 	t.Run("sign-in", r.signIn)
 	t.Run("connections", r.connections)
+	t.Run("threats", r.threats)
 	t.Run("people", r.people)
 	t.Run("projects", r.projects)
 	t.Run("keys and people", r.keysAndPeople)
