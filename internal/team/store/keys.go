@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
@@ -43,8 +44,18 @@ func (s *Snapshot) Key(id string) (Key, bool) {
 
 // Keys returns all keys, also expired ones, sorted by project, name and time.
 func (s *Snapshot) Keys() []Key {
-	return slices.SortedFunc(maps.Values(s.keys), func(a, b Key) int {
-		return cmp.Or(cmp.Compare(a.Project, b.Project), cmp.Compare(a.Name, b.Name), a.Made.Compare(b.Made), cmp.Compare(a.ID, b.ID))
+	if s.inOrder == nil {
+		return nil
+	}
+	return slices.Clone(s.inOrder()) // callers take out those that they don't want
+}
+
+// sortedKeys returns a function that sorts keys once. There may be thousands, and each page about keys or rules asks.
+func sortedKeys(all map[string]Key) func() []Key {
+	return sync.OnceValue(func() []Key {
+		return slices.SortedFunc(maps.Values(all), func(a, b Key) int {
+			return cmp.Or(strings.Compare(a.Project, b.Project), strings.Compare(a.Name, b.Name), a.Made.Compare(b.Made), strings.Compare(a.ID, b.ID))
+		})
 	})
 }
 
@@ -176,6 +187,7 @@ const keyColumns = "id, name, sum, old_sum, old_until, hint, owner, project, ser
 
 func readKeys(t *sqldb.Tx, into *Snapshot) error {
 	into.keys = map[string]Key{}
+	into.inOrder = sortedKeys(into.keys)
 	return t.Each(func(scan func(...any) error) error {
 		x, err := scanKey(scan)
 		into.keys[x.ID] = x

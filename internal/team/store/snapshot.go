@@ -19,6 +19,7 @@ type Snapshot struct {
 	house    map[string][]byte
 	secrets  map[secretID]Secret
 	keys     map[string]Key
+	inOrder  func() []Key // all keys, sorted when somebody first asks; nil before they were read
 	people   map[string]Person
 	sessions map[string]Session
 	projects map[string]Project
