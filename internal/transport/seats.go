@@ -66,6 +66,9 @@ type Heritable interface {
 	Inherit(facts, extras []byte) (rev mcp.Revision, restore func(ctx context.Context), ok bool)
 }
 
-// Keeper is an Outbox of a session with which another process can go on. Keep is called with Heritable.Extras after a
-// change.
-type Keeper interface{ Keep(extras []byte) }
+// Keeper is the Outbox of a session. If Keeps returns true, another process can go on with the session, and Keep is called
+// with Heritable.Extras after a change.
+type Keeper interface {
+	Keeps() bool
+	Keep(extras []byte)
+}

@@ -32,6 +32,9 @@ import (
 // schema and the configuration, each on a line of its own.
 const asReplica = "DAEMON_TEST_REPLICA"
 
+// herds bounds how many tests have replicas in processes of their own at the same time: one that hardly runs counts as dead.
+var herds = make(chan struct{}, 2)
+
 // longTests reports whether the tests of replicas may take minutes.
 func longTests() bool { return os.Getenv("DRAGOMAN_CLUSTER_TEST") != "" }
 
@@ -101,6 +104,8 @@ type herd struct {
 func newHerd(t *testing.T, replicas int, through func(url string) string, others string) *herd {
 	t.Helper()
 	direct, schema := dbtest.URL(t), "test_"+strings.ToLower(t.Name())
+	herds <- struct{}{}
+	t.Cleanup(func() { <-herds })
 	drop := func() {
 		for _, x := range []string{schema, schema + "_cluster"} {
 			dbtest.Exec(t, direct, "DROP SCHEMA IF EXISTS "+x+" CASCADE")

@@ -34,7 +34,7 @@ func TestTC10(t *testing.T) {
 	}
 	b := stop()
 	c.check(b)
-	if b.slowest > 12*time.Second || b.results < b.sent/2 {
+	if b.slowest > patience(13*time.Second) || b.results < b.sent/2 {
 		t.Errorf("the slowest call took %s, and %d of %d have a result", b.slowest, b.results, b.sent)
 	}
 }
@@ -105,7 +105,7 @@ func TestTC33(t *testing.T) {
 // TestTC12 stops replicas under load, and another one comes each time (TC13). No call fails.
 func TestTC12(t *testing.T) {
 	t.Parallel()
-	rounds := 3
+	rounds := 2
 	if longTests() {
 		rounds = 20
 	}
@@ -133,6 +133,9 @@ func TestTC12(t *testing.T) {
 
 // TestTC15 stops a process for five seconds. Nobody takes it for dead, and nothing fails.
 func TestTC15(t *testing.T) {
+	if !longTests() {
+		t.Skip("takes half a minute, and needs a machine that isn't busy; set DRAGOMAN_CLUSTER_TEST=1")
+	}
 	t.Parallel()
 	c := newHerd(t, 3, nil, "")
 	time.Sleep(6 * time.Second)
@@ -150,9 +153,6 @@ func TestTC15(t *testing.T) {
 	if b.results != b.sent {
 		t.Errorf("%d of %d calls have a result", b.results, b.sent)
 	}
-	if !longTests() {
-		return
-	}
 	// After a longer time, others go on with what it had, and it doesn't serve that any more.
 	stop = c.load(24)
 	c.remove(p)
@@ -169,11 +169,11 @@ func TestTC15(t *testing.T) {
 
 // TestTC16 takes the database away from all replicas for a while. No call fails, and nobody dies.
 func TestTC16(t *testing.T) {
-	t.Parallel()
-	away := []time.Duration{4 * time.Second}
-	if longTests() {
-		away = append(away, time.Minute)
+	if !longTests() {
+		t.Skip("takes minutes, and needs a machine that isn't busy; set DRAGOMAN_CLUSTER_TEST=1")
 	}
+	t.Parallel()
+	away := []time.Duration{4 * time.Second, time.Minute}
 	database, through := newRelay(t)
 	c := newHerd(t, 3, through, "")
 	time.Sleep(6 * time.Second)

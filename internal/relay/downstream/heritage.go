@@ -48,7 +48,7 @@ func (c *Session) Facts() []byte {
 // note keeps what a call has set in a legacy session.
 func (c *Session) note(call *mcp.Call) {
 	out, ok := c.out.(transport.Keeper)
-	if !ok {
+	if !ok || !out.Keeps() {
 		return
 	}
 	raw := call.Msg.Raw
@@ -116,26 +116,41 @@ func (c *Session) Inherit(facts, extras []byte) (rev mcp.Revision, restore func(
 	if extras == nil {
 		return rev, nil, true
 	}
-	return rev, func(ctx context.Context) { c.restore(ctx, extras) }, true
+	x := readExtras(extras)
+	c.mu.Lock()
+	c.extras = x
+	c.mu.Unlock()
+	level, uris := x.level, slices.Sorted(maps.Keys(x.uris))
+	return rev, func(ctx context.Context) { c.restore(ctx, level, uris) }, true
+}
+
+func readExtras(raw []byte) *extras {
+	var at [2]jsonrpc.Span
+	jsonrpc.FindAll(raw, jsonrpc.Whole(raw), extraKeys, at[:])
+	x := &extras{uris: map[string]struct{}{}}
+	x.level, _ = jsonrpc.Text(raw, at[0])
+	for e := range jsonrpc.Elements(raw, at[1]) {
+		if uri, ok := jsonrpc.Text(raw, e); ok {
+			x.uris[uri] = struct{}{}
+			x.size += len(uri)
+		}
+	}
+	return x
 }
 
 // restore sets again what the client had set.
-func (c *Session) restore(ctx context.Context, extras []byte) {
-	var at [2]jsonrpc.Span
-	jsonrpc.FindAll(extras, jsonrpc.Whole(extras), extraKeys, at[:])
+func (c *Session) restore(ctx context.Context, level string, uris []string) {
 	set := func(method, key, value string) {
 		if ctx.Err() == nil {
 			params := append(jsonrpc.AppendQuote(append(jsonrpc.AppendQuote([]byte{'{'}, key), ':'), value), '}')
 			c.Request(ctx, transport.Incoming{Msg: jsonrpc.NewRequest(`"dragoman-restore"`, method, params)}, mute{})
 		}
 	}
-	if level, _ := jsonrpc.Text(extras, at[0]); level != "" {
+	if level != "" {
 		set(mcp.MethodSetLevel, "level", level)
 	}
-	for e := range jsonrpc.Elements(extras, at[1]) {
-		if uri, ok := jsonrpc.Text(extras, e); ok {
-			set(mcp.MethodSubscribe, "uri", uri)
-		}
+	for _, uri := range uris {
+		set(mcp.MethodSubscribe, "uri", uri)
 	}
 }
 

@@ -248,13 +248,15 @@ func TestTC32(t *testing.T) {
 			}
 			w.mu.Unlock()
 			if kill >= 0 {
-				w.all[kill].killed = now // the others ask under the lock, which we don't need: they sleep
+				w.mu.Lock()
+				w.all[kill].killed = now
+				w.mu.Unlock()
 				w.all[kill].stop()
 			}
 			if leave >= 0 && leave != kill {
 				w.all[leave].leave(t.Context())
 			}
-			for range 30 {
+			for range 15 {
 				if r := w.all[random.IntN(len(w.all))]; r.runs() {
 					w.request(t.Context(), r, w.ids[random.IntN(len(w.ids))])
 				}

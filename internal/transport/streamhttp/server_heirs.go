@@ -210,10 +210,11 @@ func (s *Server) HandOver(ctx context.Context) {
 // Busy returns how many requests run.
 func (s *Server) Busy() int { return s.flights.len() }
 
+// Keeps implements transport.Keeper.
+func (ses *session) Keeps() bool { return ses.keep != nil }
+
 // Keep implements transport.Keeper.
 func (ses *session) Keep(extras []byte) {
-	if ses.keep != nil {
-		ses.written.Store(true)
-		ses.keep(extras)
-	}
+	ses.written.Store(true)
+	ses.keep(extras)
 }
