@@ -45,7 +45,7 @@ func runAsReplica(what string) {
 		panic(problems)
 	}
 	c.Database, c.VaultKey = parts[1], "env:VAULT"
-	c.Cluster = config.Cluster{Listen: "127.0.0.1:0", Advertise: "127.0.0.1:0", Name: parts[0], DrainGrace: time.Second}
+	c.Cluster = config.Cluster{Listen: "127.0.0.1:0", Advertise: "127.0.0.1:0", Name: parts[0], DrainGrace: 3 * time.Second}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	err := Serve(ctx, ServeOptions{
