@@ -312,8 +312,11 @@ func (a *callAPI) writeCallStream(w http.ResponseWriter, r *http.Request) *Probl
 	after := ring.Last(q.Limit)
 	if id := lastEventID(r); id != "" && !parseEventID(id, ring.Epoch(), &after) {
 		after = 0 // the id is from an earlier process, so start with the oldest call
+		if a.fleet.self() != "" {
+			after = ring.Last(0) // or from another replica, whose calls the reader has
+		}
 	}
-	a.streams.Serve(w, r, func(out []byte) ([]byte, <-chan struct{}, bool) {
+	next, end := a.fleet.follow(r, "/calls/stream", q.values(), EventCall, func(out []byte) ([]byte, <-chan struct{}, bool) {
 		ended, missed, more := ring.Since(after, streamBatch)
 		clean, reason := a.cleaner(), a.reasonsFor(r)
 		for i := range ended {
@@ -335,5 +338,7 @@ func (a *callAPI) writeCallStream(w http.ResponseWriter, r *http.Request) *Probl
 		}
 		return out, more, false
 	})
+	defer end()
+	a.streams.Serve(w, r, next)
 	return nil
 }

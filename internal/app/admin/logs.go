@@ -162,6 +162,9 @@ func (a *logAPI) configured(name string) bool {
 // process, it returns the position before the oldest record that f selects.
 func (a *logAPI) cursorOf(id string, f logring.Filter) (c logring.Cursor) {
 	if !parseEventID(id, a.recent.Epoch(), &c.Seq, &c.Ordinal) {
+		if a.fleet.self() != "" {
+			return a.recent.Tail(f, 0) // or from another replica, whose records the reader has
+		}
 		return a.recent.Tail(f, -1)
 	}
 	return c
@@ -236,13 +239,18 @@ func (a *logAPI) readLogs(r *http.Request) (any, *Problem) {
 	return out, nil
 }
 
+// values returns the query parameters of a request with q, without its position.
+func (q *logQuery) values() url.Values {
+	v := url.Values{"limit": {strconv.Itoa(q.last)}}
+	if q.filter.Server != "" {
+		v.Set("server", q.filter.Server)
+	}
+	return v
+}
+
 // gather adds the records of the other replicas.
 func (a *logAPI) gather(r *http.Request, q *logQuery, out *Logs) {
-	query := url.Values{"limit": {strconv.Itoa(q.last)}}
-	if q.filter.Server != "" {
-		query.Set("server", q.filter.Server)
-	}
-	out.Missing = gather(a.fleet, r, a.fleet.path("/logs", query), func(_ Other, x *Logs) { out.Records = append(out.Records, x.Records...) })
+	out.Missing = gather(a.fleet, r, a.fleet.path("/logs", q.values()), func(_ Other, x *Logs) { out.Records = append(out.Records, x.Records...) })
 	slices.SortStableFunc(out.Records, func(x, y LogRecord) int { return x.Time.Compare(y.Time) })
 	out.Records = out.Records[max(0, len(out.Records)-q.last):]
 }
@@ -270,7 +278,7 @@ func (a *logAPI) writeLogStream(w http.ResponseWriter, r *http.Request) *Problem
 	if bad != nil {
 		return bad
 	}
-	a.streams.Serve(w, r, func(out []byte) ([]byte, <-chan struct{}, bool) {
+	next, end := a.fleet.follow(r, "/logs/stream", q.values(), EventRecord, func(out []byte) ([]byte, <-chan struct{}, bool) {
 		records, more := a.recent.Read(q.after, q.filter, streamBatch)
 		m := masks{}
 		for i := range records {
@@ -284,5 +292,7 @@ func (a *logAPI) writeLogStream(w http.ResponseWriter, r *http.Request) *Problem
 		}
 		return out, more, false
 	})
+	defer end()
+	a.streams.Serve(w, r, next)
 	return nil
 }

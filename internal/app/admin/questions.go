@@ -38,6 +38,9 @@ type QuestionEntry struct {
 	Until   time.Time `json:"until" doc:"when its time is up, and the call goes on without an answer"`
 }
 
+// CallID returns the ID of the call; see Call.ID.
+func (q QuestionEntry) CallID() string { return Call{Replica: q.Replica, Number: q.Call}.ID() }
+
 // QuestionDetails is a question with everything that an answer needs.
 type QuestionDetails struct {
 	QuestionEntry

@@ -85,7 +85,7 @@ func routes() []route {
 			method: http.MethodGet, path: "/logs/stream", open: true, least: identity.Viewer, name: "logStream",
 			summary: "The last records of the log and of the servers' stderr as server-sent events, and then each new one",
 			query:   append([]parameter{{"server", "string", "only records about this server"}}, logParameters...),
-			events:  []streamed{{EventRecord, LogRecord{}}}, problems: []int{400, 404, 503}, write: (*API).writeLogStream,
+			events:  []streamed{{EventRecord, LogRecord{}}, {EventMissing, Missing{}}}, problems: []int{400, 404, 503}, write: (*API).writeLogStream,
 		},
 		{
 			method: http.MethodGet, path: "/calls", open: true, least: identity.Viewer, name: "calls",
@@ -95,7 +95,7 @@ func routes() []route {
 		{
 			method: http.MethodGet, path: "/calls/stream", open: true, least: identity.Viewer, name: "callStream",
 			summary: "Ended calls as server-sent events: the last ones, the oldest first, and then each when it ends",
-			query:   callParameters, events: []streamed{{EventCall, Call{}}}, problems: []int{400, 503}, write: (*API).writeCallStream,
+			query:   callParameters, events: []streamed{{EventCall, Call{}}, {EventMissing, Missing{}}}, problems: []int{400, 503}, write: (*API).writeCallStream,
 		},
 		{
 			method: http.MethodPost, path: "/console/link", process: true, least: identity.Admin, name: "consoleLink",

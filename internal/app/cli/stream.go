@@ -61,7 +61,7 @@ type stream struct {
 // *printError.
 func (s *stream) follow(ctx context.Context, w *world) error {
 	for {
-		ended, err := s.read(ctx)
+		ended, err := s.read(ctx, w)
 		var written *printError
 		switch {
 		case ended:
@@ -84,7 +84,7 @@ func (s *stream) follow(ctx context.Context, w *world) error {
 }
 
 // read opens one connection and reads its events. ended is true if the serve process is stopping.
-func (s *stream) read(ctx context.Context) (ended bool, err error) {
+func (s *stream) read(ctx context.Context, w *world) (ended bool, err error) {
 	header := []string{"Accept", "text/event-stream"}
 	if s.last != "" {
 		header = append(header, "Last-Event-ID", s.last)
@@ -111,6 +111,13 @@ func (s *stream) read(ctx context.Context) (ended bool, err error) {
 			s.last = e.ID
 		}
 		s.failures = 0
+		if e.Name == admin.EventMissing {
+			var x admin.Missing
+			if json.Unmarshal(e.Data, &x) == nil {
+				w.tellMissing([]admin.Missing{x}, "what it has is missing until it answers again")
+			}
+			continue
+		}
 		if err := s.take(e.Name, e.Data); err != nil {
 			return false, err
 		}
