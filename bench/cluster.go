@@ -326,6 +326,11 @@ func hold(ctx context.Context, args []string) error {
 		return err
 	}
 	var clients []*load.Client
+	defer func() {
+		for _, c := range clients {
+			c.Close()
+		}
+	}()
 	for i := range *n {
 		c := load.Dial(*to, words.Legacy, i%load.MaxClients)
 		c.Name = fmt.Sprint("idle ", i%500) // of n names, each may have a share of 1/(n+1)
