@@ -22,7 +22,7 @@ import (
 )
 
 // deskAt returns a desk with the same database as a serve, as another process would have it.
-func deskAt(t *testing.T, database string) *access.Desk {
+func deskAt(t testing.TB, database string) *access.Desk {
 	t.Helper()
 	s, err := store.Open(t.Context(), store.Options{Database: database})
 	if err != nil {
@@ -36,7 +36,7 @@ func deskAt(t *testing.T, database string) *access.Desk {
 	return access.NewDesk(store.NewSafe(s, vault.New(vault.Options{File: filepath.Join(filepath.Dir(database), "vault.key")})))
 }
 
-func makeKey(t *testing.T, d *access.Desk, w access.Wish) (header []string, id string) {
+func makeKey(t testing.TB, d *access.Desk, w access.Wish) (header []string, id string) {
 	t.Helper()
 	text, k, err := d.Make(t.Context(), "local", w)
 	if err != nil {

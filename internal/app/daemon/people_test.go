@@ -28,7 +28,7 @@ func behindProxy(database string) func(*ServeOptions) {
 }
 
 // rosterAt returns a roster with the same database as a serve, as another process would have it.
-func rosterAt(t *testing.T, d *access.Desk) *access.Roster {
+func rosterAt(t testing.TB, d *access.Desk) *access.Roster {
 	t.Helper()
 	r := access.NewRoster(d, access.NewGate(false))
 	if err := r.Refresh(t.Context()); err != nil {
@@ -45,12 +45,12 @@ type invited struct {
 }
 
 // invites returns somebody who has an invitation.
-func invites(t *testing.T, from *access.Roster, name string, roles ...identity.Role) *invited {
+func invites(t testing.TB, from *access.Roster, name string, roles ...identity.Role) *invited {
 	t.Helper()
 	return invitesTo(t, from, "default", name, roles...)
 }
 
-func invitesTo(t *testing.T, from *access.Roster, project, name string, roles ...identity.Role) *invited {
+func invitesTo(t testing.TB, from *access.Roster, project, name string, roles ...identity.Role) *invited {
 	t.Helper()
 	token, p, err := from.Invite(t.Context(), "local", name, project, roles)
 	if err != nil {
