@@ -97,6 +97,7 @@ type herd struct {
 	mu    sync.Mutex
 	all   []*process // those that get requests
 	turns int
+	loads int // how often load was called
 }
 
 // newHerd starts replicas in front of a server that counts its calls, and others from a configuration. through returns the
@@ -275,11 +276,13 @@ func (c *herd) load(clients int) (stop func() balance) {
 	var running sync.WaitGroup
 	var mu sync.Mutex
 	all := balance{why: map[string]int{}}
+	c.loads++
+	load := c.loads
 	for n := range clients {
 		session := c.next().initialize("/mcp", "2025-06-18", "{}")
 		running.Go(func() {
 			for i := 0; ctx.Err() == nil; i++ {
-				token, began := fmt.Sprintf("%d-%d", n, i), time.Now()
+				token, began := fmt.Sprintf("%d-%d-%d", load, n, i), time.Now()
 				a, err := c.post(toolCall(fmt.Sprint(i+2), "s__run", fmt.Sprintf(`{"token":%q}`, token)), session)
 				mu.Lock()
 				all.sent++
