@@ -28,9 +28,6 @@ import (
 const (
 	// envSoak says how long the soak takes.
 	envSoak = "DRAGOMAN_CLUSTER_SOAK"
-	// adopted says that the sessions of a replica that has gone go on at another one. Until then their clients get 404 and
-	// begin new ones, which the soak counts apart.
-	adopted = false
 	// soakers is how many clients call at the same time. Half of them have sessions.
 	soakers = 24
 	// hangs is how long a call may take before it counts as one without an end.
@@ -162,11 +159,6 @@ func wrong(in phase, session bool, end string) string {
 		// It was in flight there. A connection between client and balancer says no more.
 	case session && in == killed && strings.HasPrefix(end, "replica_"):
 		// It was passed on to the replica that was killed.
-	case session && !adopted && (in == killed || in == drains) && (end == lost || strings.HasSuffix(end, "not_sent")):
-	case session && !adopted && in == drains && strings.HasSuffix(end, " unknown"):
-		// A replica that stops doesn't wait for calls that others have passed on to it.
-	case !adopted && in == drains && end == gone:
-		// It closes its listener before balancers have heard that it isn't ready.
 	default:
 		return "this must not happen now"
 	}
