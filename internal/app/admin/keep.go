@@ -82,8 +82,9 @@ type target struct {
 	byHandPath string
 	git        string // the folder of the git repository that contains envPath, or ""
 
-	home    *textHome // the project of the store that it stands for; nil for a file
-	version string    // of its text
+	home    *textHome         // the project of the store that it stands for; nil for a file
+	version string            // of its text
+	sealed  map[string][]byte // the secrets that it has, by name
 }
 
 // places returns what the user can add to the configuration by hand. It returns nil if adding lines
@@ -271,7 +272,7 @@ func (t *target) env(process intake.Env, values map[string]string) intake.Env {
 
 // from returns the value of DraftVariable.From for a variable.
 func (t *target) from(name string, process intake.Env, values map[string]string) string {
-	if t.home != nil && t.home.has(name) {
+	if _, has := t.sealed[name]; has {
 		return "secret"
 	}
 	if t.home != nil {

@@ -37,7 +37,7 @@ func (h *textHome) target() *target {
 	name := h.project.name()
 	old := *config.Default()
 	old.Projects = []config.Project{{Name: name, Config: h.project.Current()}}
-	t := &target{path: name + ".yaml", project: name, old: &old, home: h, envVars: map[string]string{}}
+	t := &target{path: name + ".yaml", project: name, old: &old, home: h, envVars: map[string]string{}, sealed: h.safe.Store().Snapshot().Sealed(name)}
 	x, ok := h.safe.Store().Snapshot().Project(name)
 	if !ok {
 		t.why = "The project doesn't live in the store any more."
@@ -103,12 +103,6 @@ func (h *textHome) resolve(t *target, x *draftServer, values map[string]string) 
 	}
 	c.Disabled = false
 	return c, nil
-}
-
-// has reports whether the project has a secret.
-func (h *textHome) has(secret string) bool {
-	_, ok := h.safe.Store().Snapshot().Sealed(h.project.name())[secret]
-	return ok
 }
 
 // planText adds to a plan how the text changes.

@@ -172,6 +172,10 @@ var ownLocks = []string{"internal/workbench/fake"}
 // operation". The value is the reason why the operation blocks no other work. See
 // internal/threads.md.
 var lockExceptions = map[string]string{
+	"internal/app/admin/drafts.go: draftAPI.NewDraft: draftAPI.showLocked is called: the interface homes is called, by way of draftAPI.plan":   drafts,
+	"internal/app/admin/drafts.go: draftAPI.withDraft: draftAPI.showLocked is called: the interface homes is called, by way of draftAPI.plan":  drafts,
+	"internal/app/admin/drafts.go: draftAPI.showLocked: draftAPI.plan is called: the interface homes is called, by way of textHome.planText":   drafts,
+	"internal/app/admin/trials.go: draftAPI.tryLocked: textHome.resolve is called: the interface homes is called":                              drafts,
 	"internal/app/cli/status.go: status.tick: the callback width is called":                                                                    drawing,
 	"internal/app/cli/status.go: status.print: the interface out is called":                                                                    drawing,
 	"internal/app/runtime/project.go: Project.apply: Project.adoptLocked is called: the callback Credentials is called, by way of NewUpstream": signs,
@@ -197,6 +201,7 @@ var lockExceptions = map[string]string{
 
 // These are the reasons in lockExceptions. They mean that the lock only orders the writes to one target.
 const (
+	drafts      = "drafts.mu is of the drafts of one project, and Homes.Parse reads a text and secrets that are in memory"
 	signs       = "Options.Credentials makes an object and waits for nobody"
 	drawing     = "status.mu is of one terminal"
 	oneResponse = "requestCaller.writing is of one response: one event after another, nothing after the answer"
