@@ -64,6 +64,12 @@ func (r *rig) keysAndPeople(t *testing.T) {
 	ada.open(page)
 	ada.clean("going back", "ERR_CACHE_MISS", "403 (Forbidden)", "409 (Conflict)", "422 (Unprocessable") // a reload by a script of the error page comes from nowhere
 
+	local.open(local.origin + strings.TrimPrefix(page, ada.origin) + "/look")
+	looks(local)
+	local.click(button("Look"))
+	local.wait("what the key gets", `document.getElementById("got")`)
+	looks(local)
+
 	stream := h.streams(t, key)
 	ada.wait("the client's session", `document.getElementById("ends").textContent.startsWith("1 session,")`)
 	ada.click(button("Revoke the key"))
