@@ -37,14 +37,14 @@ func (r *rig) screenshots(t *testing.T) {
 	// Wait for the first rounds of the demo, which contain calls of every kind.
 	p.open(p.origin + "/console/calls")
 	p.wait("25 calls", `fetch(location.href).then((a) => a.text()).then((text) => new DOMParser().parseFromString(text, "text/html").querySelectorAll("main tbody tr").length >= 25)`)
-	shot := func(name, path string, height int, before func()) {
+	picture := func(both bool, name, path string, height int, before func()) {
 		t.Helper()
 		for _, s := range []struct {
 			kind, theme   string
 			width, height int
 			scale         float64
 		}{{"light", "light", 1440, height, 1}, {"dark", "dark", 1440, height, 1}, {"phone", "light", 390, 844, 2}} {
-			if s.kind == "phone" && name != "overview" && name != "call" {
+			if s.kind == "phone" && name != "overview" && name != "call" || s.kind == "dark" && !both {
 				continue
 			}
 			p.media("prefers-color-scheme=" + s.theme)
@@ -58,6 +58,10 @@ func (r *rig) screenshots(t *testing.T) {
 			}
 			p.save(name + "-" + s.kind)
 		}
+	}
+	shot := func(name, path string, height int, before func()) {
+		t.Helper()
+		picture(true, name, path, height, before)
 	}
 
 	shot("overview", "/console/", 940, nil)
@@ -103,6 +107,86 @@ func (r *rig) screenshots(t *testing.T) {
 	p.held("/console")
 	shot("review", eval[string](p, `document.querySelector("main tbody .lead a").pathname`), 700, nil)
 	p.clean("the review")
+
+	// Show the pages of a team, in one theme, since there are many.
+	h, example := r.house(t)
+	p = r.enter(t, h)
+	question := await[string](p, "the question", `fetch("/console/questions").then((a) => a.text()).then((text) => new DOMParser().parseFromString(text, "text/html").querySelector("main tbody .lead a")?.getAttribute("href") ?? null)`)
+	for _, x := range []struct {
+		name, path string
+		height     int
+	}{
+		{"projects", "/console/projects", 700}, {"keys", "/console/keys", 560}, {"people", "/console/people", 700}, {"rule", "/console/rules/edit?match=tickets%2F*&what=deny", 900},
+		{"question", question, 560}, {"prompt", "/console/prompts/style", 620}, {"playground", example, 900}, {"secrets", "/console/secrets", 560}, {"connections", "/console/connections", 480},
+	} {
+		picture(false, x.name, x.path, x.height, nil)
+	}
+	p.clean("the pages of a team")
+}
+
+// house starts serve for a team that has used everything: keys, people, projects, rules, prompts, secrets, sign-ins, and a
+// question that waits. It returns the path of a kept example, too.
+func (r *rig) house(t *testing.T) (h *serveRun, example string) {
+	t.Helper()
+	h = r.serve(t, fmt.Sprintf(`mcpServers:
+  orders: {command: %[1]q, args: [demo-server, legacy]}
+  tickets: {command: %[1]q, args: [demo-server, modern]}
+  github: {url: %[2]q, headers: {X-Team: "${secret:team}"}}
+  linear: {url: %[3]q}
+dragoman:
+  questions: console
+  policy:
+    - {match: orders/count, do: confirm}
+  projects:
+    shop: {title: The shop, use: [orders], mcpServers: {tickets: {command: %[1]q, args: [demo-server, modern]}}}
+`, r.dragoman, issuer(t, "ok", "page"), issuer(t, "ok", "none")))
+	run := func(args ...string) { h.run(append(args, "--listen", h.address())...) }
+	with := func(text string, args ...string) { h.runWith(text, append(args, "--listen", h.address())...) }
+	with("canary", "secrets", "set", "team")
+	with("canary", "secrets", "set", "stripe")
+	for _, x := range [][2]string{{"Ada", "operator"}, {"Ben", "viewer"}, {"Grace", "admin"}} {
+		run("people", "invite", x[0], "--role", "caller", "--role", x[1])
+		run("keys", "add", strings.ToLower(x[0])+"-laptop", "--owner", x[0])
+	}
+	run("keys", "add", "nightly", "--server", "tickets", "--expires", "never")
+	with("title: Laboratory\nmcpServers:\n  bench: {url: http://127.0.0.1:1/mcp}\n", "projects", "add", "lab", "--file", "-")
+	with("Prices are in cents.", "prompts", "add", "style", "--description", "How we write about prices")
+	with("Prices are in cents, without a sign.\nDates have four digits for the year.", "prompts", "add", "style")
+	run("prompts", "publish", "style")
+
+	h.listTools(t) // the secrets were a change of the configuration, after which lists are read when a client asks
+	p := r.enter(t, h)
+	p.wait("the servers", `Promise.all(["orders/tools/greet", "tickets/tools/add"].map((x) => fetch("/console/servers/" + x))).then((all) => all.every((a) => a.ok))`)
+	p.plays("tickets", "add", "2025-06-18", "a", "1", "b", "41")
+	p.wait("the form", `document.querySelector("form[action$='/keep']")`)
+	p.click(button("Keep as an example"))
+	p.wait("the example", `location.pathname.startsWith("/console/playground/")`)
+	example = eval[string](p, `location.pathname`)
+	p.open(p.origin + "/console/connections")
+	p.wait("both servers", `fetch(location.href).then((a) => a.text()).then((text) => text.includes("Sign in: github") && text.includes("Sign in: linear"))`)
+	p.open(p.origin + "/console/connections")
+	p.click(`document.querySelector('main button[aria-label="Sign in: linear"]')`)
+	p.wait("the way back", `location.search.includes("done=linear")`)
+	h.calls(t, "orders", "ask_name", "{}")
+	return h, example
+}
+
+// plays runs a tool from the playground, as a client of a revision. fields are names of arguments and what is written
+// into them; what the tool hasn't is left out.
+func (p *tab) plays(server, tool, revision string, fields ...string) {
+	p.t.Helper()
+	p.open(p.origin + "/console/playground?server=" + server + "&tool=" + tool)
+	if err := p.try(fmt.Sprintf(`document.querySelector("main select[name=revision]").value = %q`, revision), nil); err != nil {
+		p.t.Fatal(err)
+	}
+	for i := 0; i+1 < len(fields); i += 2 {
+		if field := fmt.Sprintf(`document.querySelector('main [name="v/%s"]')`, fields[i]); eval[bool](p, "!!"+field) {
+			p.click(field)
+			p.write(fields[i+1])
+		}
+	}
+	p.click(`document.querySelector("main button[value=run]")`)
+	p.wait("the run of a client of "+revision, fmt.Sprintf(`location.pathname.startsWith("/console/runs/") && document.readyState === "complete" && document.querySelector(".head p").textContent.includes(%q)`, revision))
 }
 
 // save writes a screenshot of what the page shows without scrolling.
