@@ -39,17 +39,20 @@ type OtherList struct {
 	Shown, Hidden [][]byte
 }
 
-// othersLocked returns the lists of a server for clients with capabilities.
-func (c *Catalog) othersLocked(method, server string) (out []OtherList) {
+// othersLocked returns the lists of each server for clients with capabilities.
+func (c *Catalog) othersLocked(method string) map[string][]OtherList {
+	out := map[string][]OtherList{}
 	for key, other := range c.lists {
-		if key.method != method || key.server != server || key.audience.caps == "" || key.audience.scope != "" || !other.have {
+		if key.method != method || key.audience.caps == "" || key.audience.scope != "" || !other.have {
 			continue
 		}
-		out = append(out, OtherList{Capabilities: key.audience.capabilities(), Version: other.version, Shown: other.items, Hidden: other.hidden})
+		out[key.server] = append(out[key.server], OtherList{Capabilities: key.audience.capabilities(), Version: other.version, Shown: other.items, Hidden: other.hidden})
 	}
-	slices.SortFunc(out, func(a, b OtherList) int {
-		return cmp.Or(slices.Compare(a.Capabilities, b.Capabilities), cmp.Compare(a.Version, b.Version))
-	})
+	for _, all := range out {
+		slices.SortFunc(all, func(a, b OtherList) int {
+			return cmp.Or(slices.Compare(a.Capabilities, b.Capabilities), cmp.Compare(a.Version, b.Version))
+		})
+	}
 	return out
 }
 
@@ -59,6 +62,7 @@ func (c *Catalog) Items(method string) []Items {
 	out := make([]Items, len(c.Sources))
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	others := c.othersLocked(method)
 	for i, u := range c.Sources {
 		out[i].Server = u.Name()
 		p := c.lists[serverListKey{method, u.Name(), Audience{}}]
@@ -68,7 +72,7 @@ func (c *Catalog) Items(method string) []Items {
 		if p != nil {
 			out[i].Have, out[i].Version, out[i].Shown, out[i].Hidden, out[i].Left = true, p.version, p.items, p.hidden, p.left
 		}
-		out[i].Others = c.othersLocked(method, u.Name())
+		out[i].Others = others[u.Name()]
 		if p := c.reportedLocked("", u.Name()); p != nil && p.have {
 			out[i].Hello = p.hello
 		}
