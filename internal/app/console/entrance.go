@@ -131,7 +131,7 @@ func (d *door) refuse(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("WWW-Authenticate", `Basic realm="Dragoman console", charset="UTF-8"`)
 	}
 	gate(w, r, http.StatusUnauthorized, gatePage{
-		Title: "Open the console with a link", Text: "This browser has not opened a link to the console yet, or its session has ended. Run this command in a terminal, as the user who started Dragoman. The command opens the console with a new link, or prints the link if it cannot start a browser.",
+		Title: "Open the console with a link", Text: "This browser has not opened a link to the console yet, or its session has ended. Run this command in a terminal, as the user who started Dragoman. The command opens the console with a new link, or prints the link if it cannot start a browser. If you were invited, ask an admin for another link instead.",
 		Command: d.openCommand(r),
 	})
 }
@@ -298,7 +298,7 @@ func (d *door) serveFormer(w http.ResponseWriter, r *http.Request) bool {
 	}
 	headers(w.Header())
 	gate(w, r, http.StatusForbidden, gatePage{
-		Title: "Open the console with a link", Text: "The console has a new address, because Dragoman was started again. Run this command in a terminal, as the user who started Dragoman.",
+		Title: "Open the console with a link", Text: "The console has a new address, because Dragoman was started again. Run this command in a terminal, as the user who started Dragoman. If you were invited, ask an admin for another link instead.",
 		Command: d.openCommand(r),
 	})
 	return true

@@ -14,6 +14,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/team/access"
+	"github.com/dragoman-mcp/dragoman/internal/team/store"
 )
 
 // KeyDesk makes, shows and revokes the API keys of a project. *admin.API implements KeyDesk, and decides who may see and
@@ -57,7 +58,11 @@ func (p *keyPages) newPage() Page {
 	return Page{
 		Path: "/keys/new", Least: identity.Caller, Personal: true, Template: "newkey.html", Sheet: "second.css",
 		View: func(r *http.Request) (*View, error) {
-			return p.blank(r, &newKey{Name: r.URL.Query().Get("name"), Role: identity.Caller.String(), Life: "90d"})
+			v := &newKey{Name: r.URL.Query().Get("name"), Role: identity.Caller.String(), Life: "90d"}
+			if x := stateOf(r).viewer; x.caller && strings.HasPrefix(x.subject(), store.PersonSubject) {
+				v.Owner = "mine" // the local user is nobody for whom a key could act
+			}
+			return p.blank(r, v)
 		},
 	}
 }
@@ -241,7 +246,7 @@ func (p *keyPages) blank(r *http.Request, v *newKey) (*View, error) {
 		pairs := []string{"mine", "me"}
 		people, _ := p.source.PeopleFor(stateOf(r).viewer.who) // without them, there are the other owners
 		for _, x := range people {
-			if len(x.Roles) > 0 {
+			if len(x.Roles) > 0 && store.PersonSubject+x.ID != stateOf(r).viewer.subject() {
 				pairs = append(pairs, x.ID, x.Name)
 			}
 		}

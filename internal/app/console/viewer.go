@@ -22,6 +22,14 @@ type viewer struct {
 // anyone is what a page or a form needs instead of a role if everybody with a session may use it.
 const anyone identity.Role = 0
 
+// subject returns who the viewer is; "" for several people.
+func (v *viewer) subject() string {
+	if v.who == nil {
+		return ""
+	}
+	return v.who.Subject
+}
+
 // may reports whether the viewer may use what needs at least the role least. What needs the role caller is for all who
 // have any role in the project.
 func (v *viewer) may(least identity.Role) bool {

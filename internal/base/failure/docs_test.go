@@ -45,7 +45,7 @@ If a server or a call fails, or if Dragoman cannot listen on its address, Dragom
 
 An error to a client is a JSON-RPC error. The ` + "`message`" + ` of the error consists of ` + "`sentence`" + ` and ` + "`action`" + `, and ` + "`data.failure`" + ` has the members of this table. If other machines can reach the address of Dragoman, errors to clients and ` + "`/readyz`" + ` contain no output of the server's process, no error texts of the operating system, and no paths of the machine.
 
-If Dragoman refuses a call because of rules, limits, pins or what a person has answered, nothing has failed. The error then has no ` + "`failure`" + `, only a ` + "`cause`" + ` such as ` + "`limit`" + `, ` + "`held`" + `, ` + "`declined`" + `, ` + "`cannot_ask`" + ` or ` + "`no_answer`" + `; [troubleshooting.md](troubleshooting.md#dragoman-refuses-a-client) explains them.
+If Dragoman refuses a call because of rules, limits, pins or what a person has answered, nothing has failed. The error then has no ` + "`failure`" + `, only a ` + "`cause`" + ` such as ` + "`limit`" + `, ` + "`held`" + `, ` + "`declined`" + `, ` + "`cannot_ask`" + ` or ` + "`no_answer`" + `; if it's about [several replicas](cluster.md), ` + "`park_lost`" + `, ` + "`asked_elsewhere`" + `, ` + "`replica_lost`" + ` or ` + "`replica_unreachable`" + `; [troubleshooting.md](troubleshooting.md#dragoman-refuses-a-client) explains them.
 
 The following sections describe the classes.
 
