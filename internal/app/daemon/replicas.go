@@ -166,7 +166,11 @@ func (d *daemon) settle() func(context.Context) {
 		if r.given == nil {
 			return
 		}
-		for (d.runtime.Endpoints().Busy() > 0 || d.runtime.Parked() > 0) && work.Sleep(ctx, 50*time.Millisecond) == nil {
+		// The answers to calls that wait come by way of others. If they stop, too, none will come.
+		waits := func() bool {
+			return d.runtime.Endpoints().Busy() > 0 || d.runtime.Parked() > 0 && r.HasHeirs()
+		}
+		for waits() && work.Sleep(ctx, 50*time.Millisecond) == nil {
 		}
 		// What is left can be given at once, or nobody takes it.
 		last := time.AfterFunc(time.Second, r.given)
