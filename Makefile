@@ -160,7 +160,7 @@ issuers: ## sign in at authorization servers that others made (npm)
 
 # One part of it runs with PostgreSQL, too, if .ci/postgres runs this.
 browser: ## test the console in Chromium (Debian: apt-get install chromium; npm)
-	cd test && DRAGOMAN_BROWSER=1 go test -count=1 -timeout 14m ./browser/...
+	cd test && DRAGOMAN_BROWSER=1 go test -count=1 -timeout 24m ./browser/...
 
 dashboard: ## draw docs/grafana.json with a real Prometheus (unpacks Debian's package if there is none)
 	cd test && DRAGOMAN_DASHBOARD=1 ../.ci/prometheus go test -count=1 -timeout 8m -v ./dashboard
