@@ -254,10 +254,8 @@ func (s *siege) signIns(t *testing.T) {
 	link := s.h.origin + "/connect/" + signin.FlowOf(state)
 	says := func(p *tab, address, want string) {
 		t.Helper()
-		p.open(address)
-		if text := eval[string](p, `document.body.innerText`); !strings.Contains(text, want) {
-			t.Errorf("%s says %.300s", address, text)
-		}
+		p.open(address) // which may lead on at once
+		p.wait(want, fmt.Sprintf(`document.body.innerText.includes(%q)`, want))
 	}
 	says(s.ben, link, "This link is not for you")
 	if got := eval[int](s.ben, fmt.Sprintf(`fetch(%q, { method: "POST", redirect: "manual", body: new URLSearchParams("answer=allow") }).then((a) => a.status)`, link)); got != http.StatusForbidden {
