@@ -108,10 +108,10 @@ func (r *rules) want(c *Call) (yes, unsure bool) {
 
 // Routed implements mcp.Record. It starts the recording of the call if the rules want it.
 func (x *Record) Routed(a *mcp.Attempt) {
-	target, trace := short(a.Name), a.TraceID()
+	target := short(a.Name)
 	r := x.ring
 	x.mu.Lock()
-	x.call.Server, x.call.Target, x.call.Trace = a.Server, target, trace
+	x.call.Server, x.call.Target = a.Server, target
 	wanted, unsure := r.rules.Load().want(&x.call)
 	head, began := x.head, x.call.Start
 	x.head, x.unsure = nil, unsure
