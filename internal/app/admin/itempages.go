@@ -67,9 +67,9 @@ func (a *catalogAPI) FindItems(q ItemQuery) FoundItems {
 
 // ReadItems starts to read a list of a server if the list is not fresh, and waits briefly for the
 // result. It opens the server if necessary. ReadItems does nothing if the server does not exist, or
-// if method does not list resources, resource templates or prompts.
+// if method does not list tools, resources, resource templates or prompts.
 func (a *catalogAPI) ReadItems(ctx context.Context, server, method string) {
-	if lists := a.project.Lists(); lists != nil && slices.Contains([]string{mcp.MethodListResources, mcp.MethodListTemplates, mcp.MethodListPrompts}, method) {
+	if lists := a.project.Lists(); lists != nil && slices.Contains([]string{mcp.MethodListTools, mcp.MethodListResources, mcp.MethodListTemplates, mcp.MethodListPrompts}, method) {
 		lists.Refresh(ctx, server, method)
 	}
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/relay/pins"
 )
 
@@ -51,6 +52,7 @@ type source struct {
 	audit    record
 	items    map[string][]admin.Item // the items by the method of the list
 	read     map[string]bool         // the lists that a page has read
+	unread   []admin.ToolDetail      // the tools that are known when the list of tools has been read
 	pins     testPins
 	asked    []asking // the questions that wait
 	town     testProjects
@@ -300,7 +302,11 @@ func (s *source) FindItems(q admin.ItemQuery) (out admin.FoundItems) {
 	return out
 }
 
-func (s *source) ReadItems(_ context.Context, _, method string) { s.read[method] = true }
+func (s *source) ReadItems(_ context.Context, _, method string) {
+	if s.read[method] = true; method == mcp.MethodListTools {
+		s.tools, s.unread = append(s.tools, s.unread...), nil
+	}
+}
 
 func (s *source) StartExam(server string, q admin.ExamRequest) (admin.Examination, *admin.Problem) {
 	if s.exam != nil && s.exam.State == "running" {

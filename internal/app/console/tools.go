@@ -12,6 +12,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
 
@@ -79,6 +80,7 @@ type toolPages struct {
 	source interface {
 		FindTools(admin.ToolQuery) admin.FoundTools
 		FindTool(server, name string) (admin.ToolDetail, *admin.Problem)
+		ReadItems(ctx context.Context, server, method string)
 		ToolCosts() []admin.ToolCost
 		FindRuns(server, name string, limit int) []admin.Run
 		KnownRules(*identity.Principal) admin.Rules
@@ -272,6 +274,12 @@ func (p *toolPages) tool(r *http.Request) (*View, error) {
 		return nil, err
 	}
 	t, bad := p.source.FindTool(s.Name, r.PathValue("tool"))
+	if bad != nil && !stateOf(r).feed && s.State == "ready" { // since a start or a reload, the list may not have been read
+		ctx, stop := context.WithTimeout(r.Context(), readLimit)
+		p.source.ReadItems(ctx, s.Name, mcp.MethodListTools)
+		stop()
+		t, bad = p.source.FindTool(s.Name, r.PathValue("tool"))
+	}
 	if bad != nil {
 		return nil, p.noTool(s.Name, r.PathValue("tool"))
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"html"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -93,6 +94,22 @@ func TestToolPages(t *testing.T) {
 		}
 		if len(seen) != 5000 {
 			t.Errorf("%d tools", len(seen))
+		}
+	})
+}
+
+// TestUnreadTool opens the page of a tool right after a start, when the server's list hasn't been read. The page has it read.
+func TestUnreadTool(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := stage(t, "tools")
+		at := slices.IndexFunc(h.source.tools, func(x admin.ToolDetail) bool { return x.Server == "files" && x.Name == "read" })
+		h.source.unread = []admin.ToolDetail{h.source.tools[at]}
+		h.source.tools = slices.Delete(slices.Clone(h.source.tools), at, at+1)
+		if resp, body := h.ask("GET", "/console/servers/files/tools/read"); resp.StatusCode != 200 || h.source.unread != nil {
+			t.Errorf("%d %s", resp.StatusCode, mainOf(body))
+		}
+		if resp, _ := h.ask("GET", "/console/servers/files/tools/none"); resp.StatusCode != 404 {
+			t.Errorf("a tool that there isn't: %d", resp.StatusCode)
 		}
 	})
 }
