@@ -25,7 +25,6 @@ type Ending struct {
 	Cause   string // why Dragoman answered with an error; see Error.Cause
 	Code    int64  // code of the error that the client gets, 0 for a result
 	Took    time.Duration
-	Trace   string // id of the client's W3C trace
 }
 
 // Resume makes c a continuation of the earlier call that has the given number. Then the events of

@@ -108,10 +108,10 @@ func (r *rules) want(c *Call) (yes, unsure bool) {
 
 // Routed implements mcp.Record. It starts the recording of the call if the rules want it.
 func (x *Record) Routed(a *mcp.Attempt) {
-	target := short(a.Name)
+	target, trace := short(a.Name), a.TraceID()
 	r := x.ring
 	x.mu.Lock()
-	x.call.Server, x.call.Target = a.Server, target
+	x.call.Server, x.call.Target, x.call.Trace = a.Server, target, trace
 	wanted, unsure := r.rules.Load().want(&x.call)
 	head, began := x.head, x.call.Start
 	x.head, x.unsure = nil, unsure

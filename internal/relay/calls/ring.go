@@ -336,6 +336,7 @@ func (x *Record) Resumed(c *mcp.Call, number uint64) {
 		return
 	}
 	was := old.call
+	was.Trace = x.call.Trace // of the request that the client waits for
 	if was.Running() { // the client sent the retry before End was called for the first request
 		old.into = x
 	} else {
@@ -367,7 +368,7 @@ func (x *Record) Answered(a *mcp.Attempt, how mcp.Ending) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	c := &x.call
-	c.Server, c.Target, c.To, c.Trace = a.Server, target, how.To, how.Trace
+	c.Server, c.Target, c.To = a.Server, target, how.To
 	c.Outcome, c.Cause, c.Code = how.Outcome, how.Cause, how.Code
 }
 

@@ -377,3 +377,31 @@ func TestTellingCallsAreKeptLongest(t *testing.T) {
 		t.Errorf("%d and %d bytes are left of %d", r.plain.bytes, r.telling.bytes, r.Held())
 	}
 }
+
+// TestTraceOfARunningCall checks that a call can be found by its client's trace while it runs, and that a retry of a parked
+// call is found by its own.
+func TestTraceOfARunningCall(t *testing.T) {
+	const first, second = "0af7651916cd43dd8448eb211c80319c", "1bf7651916cd43dd8448eb211c80319c"
+	r := New(Options{Record: true})
+	traced := func(number uint64, trace string) (*mcp.Call, *Record) {
+		m := jsonrpc.NewRequest("1", mcp.MethodCallTool, []byte(`{"name":"t","_meta":{"traceparent":"00-`+trace+`-b7ad6b7169203331-01"}}`))
+		c := mcp.NewCall(m, m.Param("_meta"), &mcp.ClientInfo{Revision: mcp.R20260728})
+		c.Number = number
+		x := r.Begin(c, nil)
+		x.Routed(mcp.NewAttempt(c))
+		return c, x
+	}
+	c, x := traced(1, first)
+	if all := r.All(); len(all) != 1 || !all[0].Running() || all[0].Trace != first {
+		t.Errorf("%+v", all)
+	}
+	x.Answered(mcp.NewAttempt(c), mcp.Ending{Outcome: parked})
+	x.End(1, false)
+	retry, y := traced(2, second)
+	retry.Resume(1)
+	y.Answered(mcp.NewAttempt(retry), mcp.Ending{Outcome: "ok"})
+	y.End(1, false)
+	if all := r.All(); len(all) != 1 || all[0].Running() || all[0].Trace != second {
+		t.Errorf("%+v", all)
+	}
+}

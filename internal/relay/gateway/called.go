@@ -54,9 +54,8 @@ func (x runner) end(ctx context.Context, r *route, passed int, began time.Time, 
 	if r.Span != nil {
 		r.traced(&a, cause)
 	}
-	trace := r.TraceID()
 	if r.Record != nil {
-		r.Record.Answered(&r.Attempt, mcp.Ending{Reply: a.Reply, To: a.To, Outcome: a.Outcome, Cause: cause, Code: a.Code, Took: a.Took, Trace: trace})
+		r.Record.Answered(&r.Attempt, mcp.Ending{Reply: a.Reply, To: a.To, Outcome: a.Outcome, Cause: cause, Code: a.Code, Took: a.Took})
 	}
 	if !x.bridge.Events.Wants(event.Call) {
 		return
@@ -65,7 +64,7 @@ func (x runner) end(ctx context.Context, r *route, passed int, began time.Time, 
 		Kind: event.Call, Level: slog.LevelDebug, Time: now, Took: a.Took, Waited: r.Waited,
 		Who: r.Client.Who, Client: r.Client.Itself(), Project: x.project, Server: r.Server, Method: short(r.Msg.Method), Name: short(r.Name),
 		From: r.Client.Revision, To: a.To, Outcome: a.Outcome, Code: a.Code,
-		In: len(r.Msg.Raw), Out: a.Size, Call: r.Number, Trace: trace,
+		In: len(r.Msg.Raw), Out: a.Size, Call: r.Number, Trace: r.TraceID(),
 	})
 }
 
