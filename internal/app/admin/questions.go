@@ -99,7 +99,7 @@ func (a *questionAPI) asker(who *identity.Principal) asker {
 
 // owns reports whether a question is about a call of this person.
 func (k asker) owns(q *questions.Question) bool {
-	return q.Who != nil && q.Who.Subject != "" && q.Who.Subject == k.Subject
+	return k.Principal != nil && q.Who != nil && q.Who.Subject != "" && q.Who.Subject == k.Subject
 }
 
 // ReadQuestions answers GET /questions.

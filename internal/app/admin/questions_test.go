@@ -168,6 +168,18 @@ func said(a reply) string {
 	return fmt.Sprintf("%d %s %s", a.status, strings.TrimPrefix(x.Type, problemURI), x.Detail)
 }
 
+// TestQuestionsForNobody checks that a feed of the console, which belongs to nobody in particular, gets no question.
+func TestQuestionsForNobody(t *testing.T) {
+	t.Parallel()
+	c := *config.Default()
+	c.Questions = true
+	r := servingSnapshot(t, &c)
+	r.asks("default", questions.Question{Server: "s", Item: "book", Message: "Who?", Who: &identity.Principal{Subject: "ann", Seat: "ann"}, Party: "ann"})
+	if got := r.api.QuestionsFor(nil); len(got.Questions) != 0 {
+		t.Errorf("%+v", got.Questions)
+	}
+}
+
 // TestQuestionsShowNoSecret checks that a server's question shows no secret of the configuration, and that control
 // characters don't get through.
 func TestQuestionsShowNoSecret(t *testing.T) {

@@ -120,7 +120,7 @@ func (p *runPages) register(f *frame) {
 }
 
 func (p *runPages) page() Page {
-	return Page{Path: "/runs/{id}", Least: identity.Viewer, Template: "run.html", View: func(r *http.Request) (*View, error) { return p.view(r, nil, 0) }}
+	return Page{Path: "/runs/{id}", Least: identity.Viewer, Personal: true, Template: "run.html", View: func(r *http.Request) (*View, error) { return p.view(r, nil, 0) }}
 }
 
 // findRun returns the run whose ID is in the path of r.
