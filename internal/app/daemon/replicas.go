@@ -142,7 +142,7 @@ func (d *daemon) part() func() time.Duration {
 		return nil
 	}
 	return func() time.Duration {
-		r.Drain()
+		r.Drain(context.Background())
 		if !r.HasHeirs() {
 			return 0
 		}

@@ -175,11 +175,13 @@ func (c *Cluster) Serve(base context.Context, handler http.Handler) {
 	c.group.Go(func() { c.ask(ctx) })
 }
 
-// Drain says that this replica ends its calls, and stops then. Requests for it still come.
-func (c *Cluster) Drain() {
+// Drain says that this replica ends its calls, and stops then. Requests for it still come. Drain looks who else is there,
+// since a replica that came a moment ago is an heir, too. If the database doesn't answer, we go on with what we know.
+func (c *Cluster) Drain(ctx context.Context) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.state = Draining
+	c.mu.Unlock()
+	_ = c.look(ctx)
 }
 
 // Close says that this replica has stopped. Then it closes the listener for others, which is the last that they see.
