@@ -15,7 +15,6 @@ import (
 // TestTC10 kills one of three replicas under load. The ledger of the clients balances: each call has a result, an error,
 // or ends with its connection. No session is refused, and no call runs twice.
 func TestTC10(t *testing.T) {
-	t.Parallel()
 	kills := 1
 	if longTests() {
 		kills = 50
@@ -42,7 +41,6 @@ func TestTC10(t *testing.T) {
 // TestTC11 kills the replica of a call that waits for its client, at a server that has asked. Whoever gets the retry knows
 // at once that the call is lost.
 func TestTC11(t *testing.T) {
-	t.Parallel()
 	c := newHerd(t, 3, nil, fleetServers(t))
 	p := c.all[0]
 	home := &fleet{t: t, all: []*rig{p.rig}}
@@ -65,7 +63,6 @@ func TestTC11(t *testing.T) {
 
 // TestTC14 stops the replica of a call that waits for its client. It stays until the client has answered at another one.
 func TestTC14(t *testing.T) {
-	t.Parallel()
 	c := newHerd(t, 3, nil, fleetServers(t))
 	p := c.all[0]
 	home := &fleet{t: t, all: []*rig{p.rig}}
@@ -104,7 +101,6 @@ func TestTC33(t *testing.T) {
 
 // TestTC12 stops replicas under load, and another one comes each time (TC13). No call fails.
 func TestTC12(t *testing.T) {
-	t.Parallel()
 	rounds := 2
 	if longTests() {
 		rounds = 20
@@ -134,9 +130,8 @@ func TestTC12(t *testing.T) {
 // TestTC15 stops a process for five seconds. Nobody takes it for dead, and nothing fails.
 func TestTC15(t *testing.T) {
 	if !longTests() {
-		t.Skip("takes half a minute, and needs a machine that isn't busy; set DRAGOMAN_CLUSTER_TEST=1")
+		t.Skip("takes half a minute, and needs a machine that isn't busy; make cluster-test runs it")
 	}
-	t.Parallel()
 	c := newHerd(t, 3, nil, "")
 	time.Sleep(6 * time.Second)
 	stop := c.load(24)
@@ -170,9 +165,8 @@ func TestTC15(t *testing.T) {
 // TestTC16 takes the database away from all replicas for a while. No call fails, and nobody dies.
 func TestTC16(t *testing.T) {
 	if !longTests() {
-		t.Skip("takes minutes, and needs a machine that isn't busy; set DRAGOMAN_CLUSTER_TEST=1")
+		t.Skip("takes minutes, and needs a machine that isn't busy; make cluster-test runs it")
 	}
-	t.Parallel()
 	away := []time.Duration{4 * time.Second, time.Minute}
 	database, through := newRelay(t)
 	c := newHerd(t, 3, through, "")
