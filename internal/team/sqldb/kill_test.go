@@ -84,7 +84,7 @@ func TestKillMigration(t *testing.T) {
 			if took = max(took, time.Since(start)); round == 0 && err != nil {
 				t.Fatal(err)
 			}
-			if count(t, d, "FROM notes_app WHERE value = '1'") == 1 {
+			if count(t, d, "FROM notes_app WHERE name = 'schema' AND value = '1'") == 1 {
 				undone++
 			}
 			kept += beforeMigration(t, where, o, rows)

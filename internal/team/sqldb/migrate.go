@@ -34,13 +34,13 @@ func (d *DB) migrate(ctx context.Context, o Options) error {
 	// It ends with ctx, because it changes nothing.
 	looking, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	if err := d.transact(looking, nil, look); err != nil || version == len(names) {
+	if err := d.transact(looking, nil, look); err != nil || version >= len(names) {
 		return err
 	}
 	return d.write(ctx, migrationPatience, func(t *Tx) error {
 		err := look(t) // again, because another process may have migrated the tables
 		switch {
-		case err != nil || version == len(names):
+		case err != nil || version >= len(names):
 			return err
 		case version == 0:
 			if err = d.e.create(t); err == nil {
@@ -52,21 +52,37 @@ func (d *DB) migrate(ctx context.Context, o Options) error {
 		if err != nil {
 			return err
 		}
-		for _, name := range names[version:] {
+		oldest := 0
+		for i, name := range names {
 			statements, err := fs.ReadFile(o.Migrations, name)
-			if err == nil {
+			if err == nil && i >= version {
 				_, err = t.tx.ExecContext(t.ctx, string(statements))
 			}
 			if err != nil {
 				return fmt.Errorf("migration %s: %w", name, err)
 			}
+			oldest = max(oldest, worksWith(string(statements), i+1))
 		}
-		return t.Exec("UPDATE "+o.Name+" SET value = ? WHERE name = 'schema'", strconv.Itoa(len(names)))
+		for name, value := range map[string]int{"schema": len(names), "oldest": oldest} {
+			if err := t.Exec("INSERT INTO "+o.Name+" (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", name, strconv.Itoa(value)); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 }
 
+// worksWith returns the oldest version whose program can use the tables after a migration. See Options.Migrations.
+func worksWith(statements string, migration int) int {
+	var n int
+	if _, err := fmt.Sscanf(statements, "-- works with %d\n", &n); err != nil || n < 1 {
+		return migration
+	}
+	return n
+}
+
 // version returns the version of the tables, or 0 for an empty database. newest is the version that
-// this program knows.
+// this program knows; the tables may have a newer one that still works with it.
 func (t *Tx) version(o Options, newest int) (int, error) {
 	tables, err := All(t, func(scan func(...any) error) (name string, err error) {
 		err = scan(&name)
@@ -90,18 +106,20 @@ func (t *Tx) version(o Options, newest int) (int, error) {
 	return t.known(o.Name, newest)
 }
 
-// known returns the version of the tables of a database that has some, and an *Error if it isn't one from
-// 1 to newest. name is that of Options.
+// known returns the version of the tables of a database that has some, and an *Error if a program that knows those from
+// 1 to newest can't use them. name is that of Options.
 func (t *Tx) known(name string, newest int) (int, error) {
-	var text string
-	if err := t.Row("SELECT value FROM "+name+" WHERE name = 'schema'", nil, &text); err != nil {
+	var text, oldest string
+	err := t.Row("SELECT value, COALESCE((SELECT value FROM "+name+" WHERE name = 'oldest'), value) FROM "+name+" WHERE name = 'schema'", nil, &text, &oldest)
+	if err != nil {
 		return 0, err
 	}
 	version, err := strconv.Atoi(text)
+	least, bad := strconv.Atoi(oldest)
 	switch {
 	case err != nil || version < 1:
 		return 0, fail("restore it from a backup", nil, "the database %s has the unknown schema version %.40q", t.e.called, text)
-	case version > newest:
+	case version > newest && (bad != nil || least > newest):
 		return 0, fail("use a newer dragoman, or another database", nil, "the database %s has schema version %d, and this dragoman knows versions up to %d", t.e.called, version, newest)
 	}
 	return version, nil

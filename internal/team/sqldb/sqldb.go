@@ -25,6 +25,10 @@ type Options struct {
 	Schema string
 	// Migrations has the files 001.sql, 002.sql and so on, with statements that both databases
 	// understand. A file never changes after it has been released.
+	//
+	// If a file begins with the line "-- works with N", a program that knows only the files up to N can go on with the
+	// tables: the file adds what such a program needn't know, and doesn't mind if it isn't filled. Without that line, older
+	// programs refuse the tables.
 	Migrations fs.FS
 	// Existing makes Open refuse to create an SQLite file.
 	Existing bool
@@ -87,7 +91,7 @@ type engine struct {
 // updates the tables. Before it updates those of an SQLite file, it copies the file to
 // NAME.before-N, where N is the version that the tables get. Open waits up to 15 s for other
 // processes. It returns an *Error if the database cannot be changed, belongs to another program, or
-// was changed by a newer version of this one.
+// was changed by a newer version of this one in a way that doesn't work with this one.
 func Open(ctx context.Context, where string, o Options) (*DB, error) {
 	d, err := connect(ctx, where, o)
 	if err != nil {
@@ -169,8 +173,9 @@ func (d *DB) checkpoint() {
 // called several times, since we try again for up to 15 s if another transaction was in the way; the
 // last call counts.
 //
-// If a newer version of the program has updated the tables since Open, the error is the *Error that Open
-// would return now, and change isn't called: this version doesn't know what its change would have to look like.
+// If a newer version of the program has updated the tables since Open so that this one can't use them, the error is the
+// *Error that Open would return now, and change isn't called: this version doesn't know what its change would have to look
+// like.
 //
 // Changes of one DB are made one after the other. While Write waits for its turn, it returns if ctx
 // ends. After that it ignores ctx and takes 30 s at most, so that the caller always learns whether the

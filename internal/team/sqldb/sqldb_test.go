@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"sync"
 	"testing"
+	"testing/fstest"
 	"testing/synctest"
 	"time"
 
@@ -476,6 +477,62 @@ func TestOlderProcess(t *testing.T) {
 		says(t, err, older.Name(), "the database DB has schema version 2, and this dragoman knows versions up to 1 / use a newer dragoman, or another database")
 		if n := count(t, older, "FROM notes"); n != 1 {
 			t.Errorf("there are %d notes", n)
+		}
+	})
+}
+
+// TestAhead updates the tables step by step. A program that is older than they are goes on if the migrations say that it
+// can, whether it's running or starts then, and refuses them otherwise.
+func TestAhead(t *testing.T) {
+	both(t, func(t *testing.T, where string, o Options) {
+		files := fstest.MapFS{}
+		for i, text := range []string{
+			"CREATE TABLE notes (id BIGINT PRIMARY KEY, body TEXT NOT NULL);",
+			"-- works with 1\nALTER TABLE notes ADD COLUMN size BIGINT NOT NULL DEFAULT 0;",
+			"-- works with 2\nALTER TABLE notes ADD COLUMN kind TEXT NOT NULL DEFAULT 'note';",
+			"-- works with 1\nCREATE TABLE kinds (name TEXT PRIMARY KEY);",
+			"-- works with some\nCREATE TABLE tags (name TEXT PRIMARY KEY);",
+		} {
+			files[fmt.Sprintf("%03d.sql", i+1)] = &fstest.MapFile{Data: []byte(text)}
+		}
+		program := func(version int) Options {
+			known := fstest.MapFS{}
+			for i := range version {
+				name := fmt.Sprintf("%03d.sql", i+1)
+				known[name] = files[name]
+			}
+			p := o
+			p.Migrations = known
+			return p
+		}
+		oldest, notes := []int{1, 1, 2, 2, 5}, 0
+		var running []*DB // the programs of all versions so far
+		for version := 1; version <= len(files); version++ {
+			running = append(running, open(t, where, program(version)))
+			for i, d := range running {
+				_, err := add(t.Context(), d)
+				restarted, openErr := Open(t.Context(), where, program(i+1))
+				if openErr == nil {
+					openErr = restarted.Close()
+				}
+				if i+1 < oldest[version-1] {
+					want := fmt.Sprintf("the database DB has schema version %d, and this dragoman knows versions up to %d / use a newer dragoman, or another database", version, i+1)
+					says(t, err, d.Name(), want)
+					says(t, openErr, d.Name(), want)
+					continue
+				}
+				notes++
+				if err != nil || openErr != nil {
+					t.Errorf("version %d with tables of version %d: %v, %v", i+1, version, err, openErr)
+				}
+			}
+		}
+		newest := running[len(running)-1]
+		if n := count(t, newest, "FROM notes WHERE kind = 'note' AND size = 0"); n != notes {
+			t.Errorf("there are %d notes, and %d were made", n, notes)
+		}
+		if n := count(t, newest, "FROM notes_app WHERE name = 'schema' AND value = '5'"); n != 1 {
+			t.Error("an older program has changed the version of the tables")
 		}
 	})
 }

@@ -475,7 +475,7 @@ func foreign(t *testing.T, path string) error {
 func newer(t *testing.T, path string) error {
 	db, err := sqldb.Open(t.Context(), path, (&Store{o: Options{Database: path}}).options())
 	if err == nil {
-		err = db.Write(t.Context(), func(t *sqldb.Tx) error { return t.Exec("UPDATE dragoman_house SET value = '99' WHERE name = 'schema'") })
+		err = db.Write(t.Context(), func(t *sqldb.Tx) error { return t.Exec("UPDATE dragoman_house SET value = '99'") })
 		err = errors.Join(err, db.Close())
 	}
 	return err
