@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -213,6 +214,24 @@ func TestBreaks(t *testing.T) {
 		case status != 200 || !strings.Contains(text, `"id":"a-1"`) || !strings.Contains(text, `"outcome":"unknown"`):
 			t.Errorf("%s: %d %q", kind, status, text)
 		}
+	}
+}
+
+// TestNewcomer lets a replica pass a request on that the home doesn't know yet, and that looked a moment ago. It's served
+// once.
+func TestNewcomer(t *testing.T) {
+	t.Parallel()
+	var served atomic.Int64
+	front, _, far := pair(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		served.Add(1)
+		_, _ = io.WriteString(w, "done")
+	}))
+	far.looking <- struct{}{}
+	far.view.Store(&view{})
+	far.forced = time.Now()
+	<-far.looking
+	if status, text := send(t, front, far.Mark("s"), request); status != 200 || text != "done" || served.Load() != 1 {
+		t.Errorf("%d %s, served %d times", status, text, served.Load())
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -108,6 +109,7 @@ type link struct {
 	transport *http.Transport
 	ctx       context.Context // ends when the replica does
 	end       context.CancelFunc
+	known     atomic.Bool // it has let us in
 }
 
 // dialWithin is how long a replica has to accept a connection and to show who it is.
@@ -188,9 +190,8 @@ func (c *Cluster) askStore(ctx context.Context, m *Member) word {
 	if l == nil {
 		return nobody
 	}
-	var op *net.OpError
 	switch status, err := l.get(ctx, storePath); {
-	case errors.As(err, &op) && op.Op == "remote error": // it doesn't let us in
+	case keptOut(err):
 		return reaches
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return nobody

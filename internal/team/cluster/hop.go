@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"mime"
+	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
@@ -98,10 +99,11 @@ var (
 	}
 )
 
-// Tries of a request that the home has not taken.
+// Tries of a request that the home has not taken. If it doesn't know us yet, it needs up to a second to look again.
 const (
-	mostTries = 3
-	triesWait = 50 * time.Millisecond
+	mostTries  = 3
+	triesWait  = 50 * time.Millisecond
+	knownAfter = 600 * time.Millisecond
 )
 
 // Forward implements httpdoor.Forwarder: it passes the request on to its home, with the client's credentials, and the
@@ -145,7 +147,11 @@ func (c *Cluster) Forward(w http.ResponseWriter, r *http.Request, body []byte, t
 			return false
 		}
 		// Nothing has happened. 421 means that what we know is old.
-		if try+1 == mostTries || work.Sleep(r.Context(), triesWait) != nil {
+		wait := triesWait
+		if keptOut(err) {
+			wait = knownAfter
+		}
+		if try+1 == mostTries || work.Sleep(r.Context(), wait) != nil {
 			break
 		}
 		c.lookAgain(r.Context())
@@ -180,6 +186,13 @@ func repeats(r *http.Request, body []byte) bool {
 // pass sends a request to the home. sent reports whether the home may have got any of it. The answer's body must be
 // closed.
 func (l *link) pass(r *http.Request, body []byte) (resp *http.Response, sent bool, err error) {
+	if !l.known.Load() {
+		// With TLS 1.3, the request would be on its way before we hear that we aren't let in.
+		if _, err := l.get(r.Context(), pingPath); err != nil {
+			return nil, false, err
+		}
+		l.known.Store(true)
+	}
 	ctx, cancel := context.WithCancel(r.Context())
 	stop := context.AfterFunc(l.ctx, cancel)
 	var wrote atomic.Bool
@@ -205,6 +218,12 @@ func (l *link) pass(r *http.Request, body []byte) (resp *http.Response, sent boo
 	}
 	resp.Body = &passed{resp.Body, func() { stop(); cancel() }}
 	return resp, true, nil
+}
+
+// keptOut reports whether an error says that a replica doesn't let us in, perhaps because it hasn't seen yet that we've come.
+func keptOut(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "remote error"
 }
 
 // passed is the body of an answer; closing it ends the request.
