@@ -105,11 +105,14 @@ func ReplicasLine(all []Replica) string {
 }
 
 // ReplicaLines says what each replica says of itself, if it isn't the same for all: one line for each with clients or
-// with servers that don't work there, and one if they have different configurations.
+// with servers that don't work there, and one if they have different configurations, or different versions of Dragoman.
 func ReplicaLines(all []Replica) (lines []string) {
-	by := map[string][]string{} // the names of the replicas, by their digests
+	by, versions := map[string][]string{}, map[string][]string{} // the names of the replicas, by their digests and versions
 	for i := range all {
 		x := &all[i]
+		if x.State == "ready" || x.State == "draining" {
+			versions[x.Version] = append(versions[x.Version], x.Name)
+		}
 		if x.Digest == "" {
 			continue
 		}
@@ -126,13 +129,21 @@ func ReplicaLines(all []Replica) (lines []string) {
 		lines = append(lines, line)
 	}
 	if len(by) > 1 {
-		var parts []string
-		for _, digest := range slices.Sorted(maps.Keys(by)) {
-			parts = append(parts, strings.Join(by[digest], ", ")+" "+digest)
-		}
-		lines = append(lines, "the replicas have different configurations ("+strings.Join(parts, "; ")+"); give all of them the same file")
+		lines = append(lines, "the replicas have different configurations ("+eachWith(by)+"); give all of them the same file")
+	}
+	if len(versions) > 1 {
+		lines = append(lines, "the replicas have different versions of Dragoman ("+eachWith(versions)+"); update all of them")
 	}
 	return lines
+}
+
+// eachWith returns the names of replicas with what they have, of which by is the key.
+func eachWith(by map[string][]string) string {
+	var parts []string
+	for _, what := range slices.Sorted(maps.Keys(by)) {
+		parts = append(parts, strings.Join(by[what], ", ")+" "+what)
+	}
+	return strings.Join(parts, "; ")
 }
 
 // CallsOf returns how many calls to a server have ended, and how many run, at all replicas that have said it.

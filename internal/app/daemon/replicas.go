@@ -67,7 +67,7 @@ func joinReplicas(ctx context.Context, o *ServeOptions) (*replicas, error) {
 	}
 	host, _ := os.Hostname()
 	r.Cluster, err = cluster.Join(ctx, cluster.Options{
-		Database: o.Config.Database, Schema: o.clusterSchema(), Name: cmp.Or(c.Name, cluster.NameOf(host)), Listen: c.Listen, Advertise: c.Advertise, Version: o.Version, Secret: code, Log: o.Log,
+		Database: o.Config.Database, Schema: o.clusterSchema(), Name: cmp.Or(c.Name, cluster.NameOf(host)), Listen: c.Listen, Advertise: c.Advertise, Version: o.Version, Protocol: o.protocol, Secret: code, Log: o.Log,
 	})
 	if err != nil {
 		return nil, err

@@ -27,20 +27,28 @@ func newCluster(t *testing.T, text string, more ...func(i int, o *ServeOptions))
 	t.Cleanup(drop)
 	f := &fleet{t: t}
 	for i := range 3 {
-		c, problems := config.Parse("dragoman.yaml", []byte(text), nil)
-		if c == nil {
-			t.Fatal(problems)
-		}
-		c.Database, c.VaultKey = url, "env:VAULT"
-		c.Cluster = config.Cluster{Listen: "127.0.0.1:0", Advertise: "127.0.0.1:0", Name: fmt.Sprint("r", i)}
-		f.all = append(f.all, serve(t, c, func(o *ServeOptions) {
-			o.schema, o.Env = schema, func(name string) (string, bool) { return strings.TrimSpace(sealingKey(7)), name == "VAULT" }
+		f.all = append(f.all, serve(t, nil, asOneOf(t, text, fmt.Sprint("r", i)), func(o *ServeOptions) {
 			for _, f := range more {
 				f(i, o)
 			}
 		}))
 	}
 	return f
+}
+
+// asOneOf makes a daemon one of the replicas of newCluster.
+func asOneOf(t *testing.T, text, name string) func(*ServeOptions) {
+	t.Helper()
+	c, problems := config.Parse("dragoman.yaml", []byte(text), nil)
+	if c == nil {
+		t.Fatal(problems)
+	}
+	c.Database, c.VaultKey = dbtest.URL(t), "env:VAULT"
+	c.Cluster = config.Cluster{Listen: "127.0.0.1:0", Advertise: "127.0.0.1:0", Name: name}
+	return func(o *ServeOptions) {
+		o.Config, o.schema = c, "test_"+strings.ToLower(t.Name())
+		o.Env = func(name string) (string, bool) { return strings.TrimSpace(sealingKey(7)), name == "VAULT" }
+	}
 }
 
 // TestTC01 spreads the requests of legacy and modern clients over three replicas, so that hardly any comes to the

@@ -109,6 +109,7 @@ type ServeOptions struct {
 	sealWait    time.Duration         // for tests; 0 means the constant sealWait
 	anchorEvery time.Duration         // for tests; 0 means the constant anchorEvery
 	noCalls     bool                  // for tests; do not record the calls of clients
+	protocol    int                   // for tests; the version that a replica says it speaks, or 0
 	schema      string                // for tests; replaces dragoman as the PostgreSQL schema
 	documents   oauth.Doer            // for tests; fetches the documents of clients
 	recent      *logring.Ring         // keeps the recent log records; Serve sets it

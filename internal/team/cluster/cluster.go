@@ -17,10 +17,11 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/work"
+	"github.com/dragoman-mcp/dragoman/internal/team/sqldb"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
 
-// Options say how a process becomes a replica. Only Log is not required.
+// Options say how a process becomes a replica. Log and Protocol are not required.
 type Options struct {
 	Database  string // the postgres:// URL of the store
 	Schema    string // of our tables; "" means dragoman_cluster
@@ -28,6 +29,7 @@ type Options struct {
 	Listen    string // the address at which we listen for other replicas
 	Advertise string // the address where they reach us; if the port is 0, that at which we listen
 	Version   string
+	Protocol  int    // for tests, which make a replica say that it speaks another version; 0 means the constant
 	Secret    []byte // is known to replicas alone, so that nobody becomes one by writing into the database
 	Log       *slog.Logger
 
@@ -91,7 +93,7 @@ func (e *errListen) Error() string {
 func (e *errListen) Unwrap() error { return e.cause }
 
 // Join opens the listener for other replicas, and then writes that this process is one of them. The error is a
-// *sqldb.Error if the database can't be used.
+// *sqldb.Error if the database can't be used, or if a replica runs that this one can't be beside.
 func Join(ctx context.Context, o Options) (*Cluster, error) {
 	c, err := newCluster(o)
 	if err != nil {
@@ -120,6 +122,18 @@ func Join(ctx context.Context, o Options) (*Cluster, error) {
 	return c, nil
 }
 
+// errTooFar is the error for a replica with a version of the protocol that can't be beside other, which runs.
+func errTooFar(other *Member, protocol int, version string) error {
+	next := "update to a version of dragoman in between first, or stop all replicas before you start this one"
+	if protocol < other.Protocol {
+		next = "use a newer dragoman, or stop all replicas before you start this one"
+	}
+	return &sqldb.Error{
+		Text: fmt.Sprintf("dragoman %s can't be a replica beside %s, which runs dragoman %s: they speak versions %d and %d of the protocol between replicas, which may differ by one", version, other.Name, other.Version, protocol, other.Protocol),
+		Next: next,
+	}
+}
+
 // newCluster returns a Cluster that nobody knows yet.
 func newCluster(o Options) (*Cluster, error) {
 	c := &Cluster{seats: newSeats(), o: o, log: cmp.Or(o.Log, slog.New(slog.DiscardHandler)), rows: o.rows, state: Ready, looking: make(chan struct{}, 1), links: map[string]*link{}, stop: func() {}}
@@ -140,9 +154,16 @@ func advertised(said string, at net.Addr) string {
 	return said
 }
 
-// join adds a row for a new incarnation, and reads the members.
+// join adds a row for a new incarnation, and reads the members. It refuses if it can't be beside one of them.
 func (c *Cluster) join(ctx context.Context) error {
-	m := &Member{Incarnation: rand.Text()[:incarnationLength], Name: c.o.Name, Address: c.address, Fingerprint: c.print, Protocol: Protocol, Version: c.o.Version, State: c.doing()}
+	protocol := cmp.Or(c.o.Protocol, Protocol)
+	if err := c.look(ctx); err != nil {
+		return err
+	}
+	if other := tooFar(c.Members(), protocol); other != nil {
+		return errTooFar(other, protocol, c.o.Version)
+	}
+	m := &Member{Incarnation: rand.Text()[:incarnationLength], Name: c.o.Name, Address: c.address, Fingerprint: c.print, Protocol: protocol, Version: c.o.Version, State: c.doing()}
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	began := time.Now()

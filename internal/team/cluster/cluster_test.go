@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -300,6 +301,55 @@ func TestTC22(t *testing.T) {
 		t.Fatalf("another incarnation: %v %v", resp, err)
 	}
 	_ = resp.Body.Close()
+}
+
+// TestTC20Members lets replicas of several versions of the protocol come while others run. Neighbours are let in, and are
+// each other's heirs; who is further away is told why not, unless those replicas have stopped or are long silent.
+func TestTC20Members(t *testing.T) {
+	t.Parallel()
+	w := &world{rows: map[string]*Member{}, seen: map[string]time.Time{}, seats: map[seatKey]*seat{}}
+	join := func(name string, protocol int) (*Cluster, error) {
+		return Join(t.Context(), Options{Name: name, Listen: "127.0.0.1:0", Advertise: "127.0.0.1:0", Version: "v" + fmt.Sprint(protocol), Protocol: protocol, rows: &replica{w: w}})
+	}
+	comes := func(name string, protocol int) *Cluster {
+		t.Helper()
+		c, err := join(name, protocol)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(c.Close)
+		return c
+	}
+	refused := func(name string, protocol int, want string) {
+		t.Helper()
+		rows := len(w.rows)
+		c, err := join(name, protocol)
+		var own *sqldb.Error
+		if err == nil {
+			c.Close()
+		}
+		if !errors.As(err, &own) || own.Text+" / "+own.Next != want || len(w.rows) != rows {
+			t.Errorf("%v, and %d rows more", err, len(w.rows)-rows)
+		}
+	}
+	old := comes("r1", 4)
+	refused("r2", 6, "dragoman v6 can't be a replica beside r1, which runs dragoman v4: they speak versions 6 and 4 of the protocol between replicas, which may differ by one / update to a version of dragoman in between first, or stop all replicas before you start this one")
+	refused("r2", 2, "dragoman v2 can't be a replica beside r1, which runs dragoman v4: they speak versions 2 and 4 of the protocol between replicas, which may differ by one / use a newer dragoman, or stop all replicas before you start this one")
+	next := comes("r2", 5)
+	for _, c := range []*Cluster{old, next} {
+		if err := c.look(t.Context()); err != nil || !c.HasHeirs() {
+			t.Errorf("%s has nobody who goes on with what it has: %v", c.o.Name, err)
+		}
+	}
+	refused("r3", 3, "dragoman v3 can't be a replica beside r2, which runs dragoman v5: they speak versions 3 and 5 of the protocol between replicas, which may differ by one / use a newer dragoman, or stop all replicas before you start this one")
+	old.Close()
+	comes("r3", 6)
+	w.mu.Lock()
+	for name := range w.seen { // all were killed
+		w.seen[name] = time.Now().Add(-staleAfter)
+	}
+	w.mu.Unlock()
+	comes("r4", 1)
 }
 
 // TestRows runs the statements in PostgreSQL.

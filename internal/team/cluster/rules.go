@@ -36,7 +36,9 @@ type Member struct {
 func (m *Member) Lives() bool { return m.State == Ready || m.State == Draining }
 
 const (
-	// Protocol is the version of what replicas send to each other. A replica also understands the version before.
+	// Protocol is the version of what replicas send to each other, seal for each other and write into rows. Two neighbouring
+	// versions can be side by side, since the newer one also understands the older one's, and has to write that while such a
+	// replica lives.
 	Protocol = 1
 
 	beatEvery = time.Second     // between two heartbeats
@@ -47,6 +49,16 @@ const (
 	// refusedAfter suffices: the listener for replicas opens first and closes last.
 	staleAfter, refusedAfter = 10 * time.Second, 5 * time.Second
 )
+
+// tooFar returns a replica that runs and can't be beside one with this version of the protocol, or nil.
+func tooFar(all []Member, protocol int) *Member {
+	for i := range all {
+		if m := &all[i]; m.Lives() && m.Silence < staleAfter && (m.Protocol-protocol > 1 || protocol-m.Protocol > 1) {
+			return m
+		}
+	}
+	return nil
+}
 
 // finding is what a replica finds out when it calls another one.
 type finding int
