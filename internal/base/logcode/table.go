@@ -140,6 +140,7 @@ var table = []Entry{
 	{"replica_dead", "a replica is dead: it has written nothing and doesn't answer", "What the `replica` at `address` had is lost. `seconds` is how long it had been silent. See cluster.md."},
 	{"replica_unreachable", "another replica cannot be reached at its address", "At our start, the `replica` at `address` didn't answer."},
 	{"replica_unreachable", "another replica cannot reach this one; set dragoman.cluster.advertise to the address where it can", ""},
+	{"replica_clock", "the clocks of this machine and of the database differ; let a time server set them", "The clock of this machine is `seconds` ahead of the database's, or behind if that's negative. What is good for a while, such as a question to a client, may be refused at other replicas."},
 	{"replicas_lost", "the replicas' database cannot be reached; this one goes on with the members that it knows", "The database of the replicas can't be reached, for the `cause`. You get this record once until it can."},
 	{"replicas_found", "the replicas' database can be reached again", "It can be reached again."},
 	{"seal_keys_not_watched", "the sealing keys are not watched for changes", "We can't watch the file of `dragoman.sealKeys`. Start `serve` again after you replace it. `cause` is the error."},

@@ -60,6 +60,7 @@ type Cluster struct {
 
 	looking chan struct{} // a lock: contains one value while somebody reads the members
 	forced  time.Time     // the last look that a request made necessary; has the lock looking
+	astray  bool          // our clock isn't that of the database; has the lock looking
 	judging atomic.Bool   // judge runs
 	swept   time.Time     // when Exchange last forgot what's old
 
@@ -315,9 +316,13 @@ func (c *Cluster) look(ctx context.Context) error {
 func (c *Cluster) read(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
+	began := time.Now()
 	list, err := c.rows.members(ctx)
 	if err != nil {
 		return err
+	}
+	if len(list) > 0 && !list[0].clock.IsZero() {
+		c.compareClocks(list[0].clock, began, time.Now())
 	}
 	v := &view{list, make(map[string]*Member, len(list))}
 	for i := range list {
@@ -326,6 +331,16 @@ func (c *Cluster) read(ctx context.Context) error {
 	c.view.Store(v)
 	c.closeLinks(func(name string) bool { m := v.by[name]; return m == nil || !m.Lives() })
 	return nil
+}
+
+// compareClocks reports once if the database said a time that can't have been one between two others by our clock. The
+// caller has the lock looking.
+func (c *Cluster) compareClocks(database, began, ended time.Time) {
+	astray := database.Before(began.Add(-clockLimit)) || database.After(ended.Add(clockLimit))
+	if astray && !c.astray {
+		c.log.Warn("the clocks of this machine and of the database differ; let a time server set them", "seconds", int(began.Sub(database).Seconds()))
+	}
+	c.astray = astray
 }
 
 // closeLinks ends what goes on with some replicas.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/team/sqldb"
 	"github.com/dragoman-mcp/dragoman/internal/testkit/dbtest"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/logtest"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
@@ -214,6 +216,37 @@ func TestBreaks(t *testing.T) {
 			}
 		case status != 200 || !strings.Contains(text, `"id":"a-1"`) || !strings.Contains(text, `"outcome":"unknown"`):
 			t.Errorf("%s: %d %q", kind, status, text)
+		}
+	}
+}
+
+// TestTC19 has a replica whose clock is wrong, and jumps. It says so each time, and finds the sessions that others have
+// begun by theirs. Nothing else asks its clock.
+func TestTC19(t *testing.T) {
+	t.Parallel()
+	var log logtest.Buffer
+	r := &replica{w: &world{rows: map[string]*Member{}, seen: map[string]time.Time{}, seats: map[seatKey]*seat{}}}
+	c, err := newCluster(Options{Name: "r1", rows: r, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.join(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for i, x := range []struct {
+		ahead time.Duration
+		said  int
+	}{{0, 0}, {clockLimit / 2, 0}, {time.Hour, 1}, {2 * time.Hour, 1}, {0, 1}, {-time.Hour, 2}, {-clockLimit / 2, 2}, {time.Hour, 3}} {
+		r.ahead = x.ahead
+		if err := c.look(t.Context()); err != nil || log.Count("the clocks of this machine and of the database differ") != x.said {
+			t.Errorf("look %d: %v\n%s", i, err, log.String())
+		}
+	}
+	for _, ahead := range []time.Duration{-time.Hour, 0, time.Hour} {
+		id := c.sealer.seal(mark("r9", "ABCDEFGHIJ234"), "use", digestOf([]byte("facts")), time.Now().Add(ahead))
+		x, err := c.Find(t.Context(), id, "use", false)
+		if err != nil || string(x.Facts) != "facts" || x.Age < 0 || x.Age > time.Hour+2*time.Minute {
+			t.Errorf("a session of a replica that is %s ahead: %+v, %v", ahead, x, err)
 		}
 	}
 }

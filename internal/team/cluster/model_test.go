@@ -43,6 +43,7 @@ type replica struct {
 	late    time.Time         // until when it doesn't notice that the database is back
 	hurt    time.Time         // until when it was stopped or cut off
 	table   map[string]uint64 // by id: in which term a session came here
+	ahead   time.Duration     // by how much its clock is
 }
 
 var errAway = errors.New("the database is away")
@@ -100,7 +101,7 @@ func (r *replica) members(context.Context) (list []Member, err error) {
 	}
 	for name, row := range r.w.rows {
 		m := *row
-		m.Silence, m.seen = time.Since(r.w.seen[name]), r.w.seen[name].String()
+		m.Silence, m.seen, m.clock = time.Since(r.w.seen[name]), r.w.seen[name].String(), time.Now().Add(-r.ahead)
 		list = append(list, m)
 	}
 	slices.SortFunc(list, func(a, b Member) int { return a.Started.Compare(b.Started) })

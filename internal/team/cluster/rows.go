@@ -104,13 +104,13 @@ func (t tables) members(ctx context.Context) (list []Member, err error) {
 			var m Member
 			var code []byte
 			var silence float64
-			err := scan(&m.Incarnation, &m.Name, &m.Address, &m.Fingerprint, &code, &m.Protocol, &m.Version, &m.State, &m.Started, &m.seen, &silence)
+			err := scan(&m.Incarnation, &m.Name, &m.Address, &m.Fingerprint, &code, &m.Protocol, &m.Version, &m.State, &m.Started, &m.seen, &silence, &m.clock)
 			m.Silence = time.Duration(silence * float64(time.Second))
 			if err == nil && hmac.Equal(code, t.code(&m)) {
 				list = append(list, m)
 			}
 			return err
-		}, "SELECT incarnation, name, address, fingerprint, code, protocol, version, state, started, seen::text, EXTRACT(EPOCH FROM clock_timestamp() - seen)::float8 FROM replicas ORDER BY started, incarnation")
+		}, "SELECT incarnation, name, address, fingerprint, code, protocol, version, state, started, seen::text, EXTRACT(EPOCH FROM clock_timestamp() - seen)::float8, clock_timestamp() FROM replicas ORDER BY started, incarnation")
 	})
 	return list, err
 }

@@ -30,6 +30,7 @@ type Member struct {
 	Started     time.Time
 	Silence     time.Duration // since it last wrote that it lives, by the clock of the database
 	seen        string        // the time of that, as the database writes it
+	clock       time.Time     // the time when the row was read, by the same clock
 }
 
 // Lives reports whether the member may still have what clients ask for.
@@ -48,6 +49,10 @@ const (
 	// staleAfter is how long a replica must have been silent to be buried. If its address refuses connections,
 	// refusedAfter suffices: the listener for replicas opens first and closes last.
 	staleAfter, refusedAfter = 10 * time.Second, 5 * time.Second
+
+	// clockLimit is how far the clock of a machine may be from that of the database before we say so. Replicas live by the
+	// clock of the database, but what clients and people get is good until a time, by the clock of whoever has given it.
+	clockLimit = 30 * time.Second
 )
 
 // tooFar returns a replica that runs and can't be beside one with this version of the protocol, or nil.
