@@ -210,7 +210,7 @@ func TestReplicas(t *testing.T) {
 }
 
 // TestReplicasExchangeKeys puts a new key into the files of three replicas and takes the old one out, one file after
-// the other, while clients go on.
+// the other, while clients go on (TC23).
 func TestReplicasExchangeKeys(t *testing.T) {
 	t.Parallel()
 	files := sealFiles(t, sealingKey(1))
@@ -296,7 +296,7 @@ func TestReplicasWithoutKeys(t *testing.T) {
 }
 
 // TestSealWait checks from when on a key seals: one that was in the file at the start by the file's age, and a new one
-// when the others can have read it.
+// when the others can have read it (TC23).
 func TestSealWait(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "keys")

@@ -173,9 +173,9 @@ func TestLongAnswers(t *testing.T) {
 	}
 }
 
-// TestBreaks breaks answers at different moments. The client always gets an answer to its own request, or an error of
+// TestTC30 breaks answers at different moments, and events after each byte. The client always gets an answer to its own request, or an error of
 // the connection, and never a part as if it were the whole.
-func TestBreaks(t *testing.T) {
+func TestTC30(t *testing.T) {
 	t.Parallel()
 	cut := func(w http.ResponseWriter) {
 		_ = http.NewResponseController(w).Flush()
@@ -216,6 +216,58 @@ func TestBreaks(t *testing.T) {
 			}
 		case status != 200 || !strings.Contains(text, `"id":"a-1"`) || !strings.Contains(text, `"outcome":"unknown"`):
 			t.Errorf("%s: %d %q", kind, status, text)
+		}
+	}
+}
+
+// TestTC29 passes 16 MiB on in both directions, and long answers to a client that doesn't read for a while: whoever writes
+// them has to wait.
+func TestTC29(t *testing.T) {
+	t.Parallel()
+	const size, long = 16 << 20, 64 << 20
+	var written atomic.Int64
+	front, _, far := pair(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w = patient{w}
+		kind := r.Header.Get("X-Kind")
+		if kind == "echo" {
+			body, _ := io.ReadAll(r.Body)
+			_, _ = w.Write(body)
+			return
+		}
+		w.Header().Set("Content-Type", kind)
+		part := []byte("data: " + strings.Repeat("x", 1<<16-8) + "\n\n")
+		for range long / len(part) {
+			if _, err := w.Write(part); err != nil {
+				return
+			}
+			written.Add(int64(len(part)))
+		}
+	}))
+	body := strings.Repeat("0123456789abcdef", size/16)
+	if status, text := send(t, front, far.Mark("s"), body, "X-Kind", "echo"); status != 200 || text != body {
+		t.Errorf("status %d, and %d bytes of %d", status, len(text), len(body))
+	}
+	for _, kind := range []string{"application/json", "text/event-stream"} {
+		written.Store(0)
+		r, err := http.NewRequestWithContext(t.Context(), "POST", front.URL+"/mcp", strings.NewReader(request))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Mcp-Session-Id", far.Mark("s"))
+		r.Header.Set("X-Kind", kind)
+		resp, err := front.Client().Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := int64(-1)
+		for now := written.Load(); now != before; now = written.Load() {
+			before = now
+			time.Sleep(time.Second)
+		}
+		n, err := io.Copy(io.Discard, resp.Body)
+		_ = resp.Body.Close()
+		if before == long || n != long || err != nil {
+			t.Errorf("%s: %d bytes were written before somebody read, and then %d were read: %v", kind, before, n, err)
 		}
 	}
 }

@@ -18,7 +18,7 @@ import (
 
 // TestTA31OneRefreshEachLife lets three processes make calls all the time with tokens that live for two seconds, at an
 // issuer that takes each refresh token once. There is one refresh for each life, nobody has to sign in again, and no
-// call fails.
+// call fails (TC24).
 func TestTA31OneRefreshEachLife(t *testing.T) {
 	both(t, func(t *testing.T, p place) {
 		to := newStrict(t)
