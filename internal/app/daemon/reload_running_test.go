@@ -247,9 +247,9 @@ type answerer = func(ctx context.Context, a fake.Ask) ([]byte, *jsonrpc.Error)
 
 func holdOf(ctx context.Context) answerer { return ctx.Value(holdKey{}).(answerer) }
 
-// play runs a story with a new client. answer answers the server's requests.
-func (r *reloading) play(ctx context.Context, s story, path, prefix string, answer answerer) error {
-	c, err := fake.OpenClient(ctx, s.client, fake.Where{URL: r.base + path}, fake.ClientOptions{Answer: answer})
+// play runs a story with a new client at a URL. answer answers the server's requests.
+func (s story) play(ctx context.Context, url, prefix string, answer answerer) error {
+	c, err := fake.OpenClient(ctx, s.client, fake.Where{URL: url}, fake.ClientOptions{Answer: answer})
 	if err != nil {
 		return err
 	}
@@ -293,7 +293,7 @@ func TestReloadWhileClientsAreAsked(t *testing.T) {
 					once := sync.OnceFunc(asked.Done)
 					playing.Go(func() {
 						defer once()
-						err := r.play(ctx, s, path, prefix, func(ctx context.Context, a fake.Ask) ([]byte, *jsonrpc.Error) {
+						err := s.play(ctx, r.base+path, prefix, func(ctx context.Context, a fake.Ask) ([]byte, *jsonrpc.Error) {
 							once()
 							select {
 							case <-goOn:
@@ -369,7 +369,7 @@ func TestReloadUnderLoad(t *testing.T) {
 				if n%2 == 0 {
 					path, prefix = "/s/"+s.server+"/mcp", ""
 				}
-				err := r.play(ctx, s, path, prefix, func(_ context.Context, a fake.Ask) ([]byte, *jsonrpc.Error) {
+				err := s.play(ctx, r.base+path, prefix, func(_ context.Context, a fake.Ask) ([]byte, *jsonrpc.Error) {
 					time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond)
 					return fake.Obliging(a)
 				})
