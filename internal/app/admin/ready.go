@@ -13,7 +13,8 @@ import (
 // serveReady answers /readyz. The answer contains whether Dragoman can serve clients, the reason,
 // and since when. If one server has failed and another has not, Dragoman is ready, because only
 // calls to the failed server fail. A server at which nobody has signed in yet hasn't failed. Neither has a replica
-// whose database is away: it goes on with what it knows, and none starts without. Who may not see the servers gets the rest: an orchestrator needs no more.
+// whose database is away: it goes on with what it knows, and none starts without. But one that's alone in not reaching it
+// leaves clients to the others. Who may not see the servers gets the rest: an orchestrator needs no more.
 func (a *front) serveReady(w http.ResponseWriter, r *http.Request) {
 	since, draining := a.project.Configured()
 	all := a.project.Statuses()
@@ -41,6 +42,8 @@ func (a *front) serveReady(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case draining, a.leaving != nil && a.leaving():
 		ok, reason = false, "stopping"
+	case a.fenced != nil && a.fenced():
+		ok, reason = false, "this replica can't reach the database of the replicas, and others may"
 	case len(all) == 0:
 		reason = "no server is configured"
 	case stopped == len(all):

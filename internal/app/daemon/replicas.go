@@ -108,6 +108,14 @@ func (r *replicas) away() func() bool {
 	return func() bool { return r.Problem() != nil }
 }
 
+// fenced returns what reports whether this replica must not serve its sessions now, or nil.
+func (r *replicas) fenced() func() bool {
+	if r == nil {
+		return nil
+	}
+	return r.Fenced
+}
+
 // aliasKey returns the key for the aliases of principals, or nil if each process has its own.
 func (r *replicas) aliasKey() []byte {
 	if r == nil {

@@ -103,6 +103,9 @@ func (c *Cluster) Holds(ctx context.Context) bool {
 	}
 }
 
+// Fenced reports whether this replica must not serve its sessions now; see Holds.
+func (c *Cluster) Fenced() bool { return !c.fence.open() }
+
 // Term implements transport.Seats.
 func (c *Cluster) Term() uint64 { return c.term.Load() }
 
