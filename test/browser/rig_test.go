@@ -80,6 +80,7 @@ func TestConsole(t *testing.T) {
 	t.Run("keyboard", r.keyboard)
 	t.Run("hostile", r.hostile)
 	t.Run("adding", r.adding)
+	t.Run("playground", r.playground)
 	t.Run("end to end", r.endToEnd)
 	t.Run("team", r.team)
 }
