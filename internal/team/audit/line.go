@@ -52,6 +52,9 @@ const (
 	kindDenied = "denied" // somebody was turned away
 )
 
+// kindCall is what people call the kind of a request, whose line has none.
+const kindCall = "call"
+
 // whyClosed is why the last file of a process ends.
 const whyClosed = "closed"
 

@@ -107,3 +107,20 @@ func BenchmarkNextPage(b *testing.B) {
 		q.Before = last
 	}
 }
+
+// BenchmarkRareSearch looks in a million calls for what is in none of them.
+func BenchmarkRareSearch(b *testing.B) {
+	folder := b.TempDir()
+	many(b, folder, 10, 100_000, 10_000)
+	x := trailIn(b, folder)
+	for _, q := range []Query{{What: "set roles"}, {Who: "nobody"}, {Project: "shop"}} {
+		q.Most = 50
+		b.Run(q.What+q.Who+q.Project, func(b *testing.B) {
+			for b.Loop() {
+				if list, _, err := x.Read(b.Context(), q); err != nil || len(list) > 0 {
+					b.Fatal(list, err)
+				}
+			}
+		})
+	}
+}

@@ -89,7 +89,7 @@ func (t *Trail) Read(ctx context.Context, q Query) (list []Entry, last Place, er
 	if err := t.Flush(ctx); err != nil && ctx.Err() != nil {
 		return nil, last, err
 	}
-	all := found{query: &q, limits: limits{since: limit(q.Since), until: limit(q.Until), before: limit(q.Before.At)}}
+	all := found{query: &q, glance: glanceOf(&q), limits: limits{since: limit(q.Since), until: limit(q.Until), before: limit(q.Before.At)}}
 	if err := t.readActs(ctx, &all); err != nil {
 		return nil, last, err
 	}
@@ -136,18 +136,25 @@ func (q *Query) reaches(e *Entry) bool {
 	return !e.At.Before(q.Since) && (q.Until.IsZero() || e.At.Before(q.Until)) && (q.Before.At.IsZero() || q.Before.compare(e.place()) < 0)
 }
 
+// is reports whether a name is of whom a query wants.
+func (q *Query) is(name string) bool {
+	return name != "" && (strings.EqualFold(name, q.Who) || q.Name != nil && strings.EqualFold(q.Name(name), q.Who))
+}
+
 // selects reports whether a query selects something in a project that somebody has done, by any of their names.
 func (q *Query) selects(project string, who []string, what ...string) bool {
-	is := func(name string) bool {
-		return name != "" && (strings.EqualFold(name, q.Who) || q.Name != nil && strings.EqualFold(q.Name(name), q.Who))
-	}
-	return (q.Project == "" || q.Project == project) && (q.Who == "" || slices.ContainsFunc(who, is)) &&
+	return (q.Project == "" || q.Project == project) && (q.Who == "" || slices.ContainsFunc(who, q.is)) &&
 		(q.What == "" || strings.Contains(strings.ToLower(strings.Join(what, " ")), strings.ToLower(q.What)))
+}
+
+func (q *Query) selectsLine(l *Line) bool {
+	return q.selects(l.Project, []string{l.Who, l.Seat, l.Name}, l.Method, l.Server+"/"+l.Item, l.As, l.Outcome, l.Cause, cmp.Or(l.Kind, kindCall))
 }
 
 // found are the newest entries so far.
 type found struct {
 	query  *Query
+	glance *glance
 	list   []Entry
 	least  time.Time // nothing older is among the newest; zero if that isn't known
 	limits limits
@@ -207,11 +214,11 @@ func (f *found) read(ctx context.Context, path string, all *blocks) error {
 	trail, _, _ := parseName(filepath.Base(path))
 	return f.backwards(file, x.Size(), of, func(raw []byte) error {
 		var l Line
-		if f.passes(raw) || json.Unmarshal(raw, &l) != nil || l.Kind == kindFile || l.Kind == kindEnd || l.At.Before(f.least) {
+		if f.passes(raw) || f.glance.lacks(raw) || json.Unmarshal(raw, &l) != nil || l.Kind == kindFile || l.Kind == kindEnd || l.At.Before(f.least) {
 			return ctx.Err() // Verify says what is wrong
 		}
 		l.Trail = trail
-		if e := (Entry{At: l.At, Line: &l}); f.query.reaches(&e) && f.query.selects(l.Project, []string{l.Who, l.Seat, l.Name}, l.Method, l.Server+"/"+l.Item, l.As, l.Outcome, l.Cause, cmp.Or(l.Kind, "call")) {
+		if e := (Entry{At: l.At, Line: &l}); f.query.reaches(&e) && f.query.selectsLine(&l) {
 			f.add(e)
 		}
 		return ctx.Err()
