@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
@@ -44,6 +45,7 @@ func (t tokens) Refused(context.Context, string, uint64, []string) (bool, error)
 // Authorization header of the request, and a listen gets only the notifications for its caller.
 type teller struct {
 	modern  bool
+	legacy  bool // it supports the legacy era, too, if it's modern
 	refuses string
 
 	mu       sync.Mutex
@@ -70,8 +72,12 @@ func (s *teller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusAccepted)
 	case m.Method == mcp.MethodDiscover && s.modern:
 		s.count(who)
-		say(w, 200, string(ok(m, `{"resultType":"complete","supportedVersions":["2026-07-28"],`+caps+`,"ttlMs":0,"cacheScope":"private"}`)))
-	case m.Method == mcp.MethodInitialize && !s.modern:
+		versions := `"2026-07-28"`
+		if s.legacy {
+			versions += `,"2025-11-25"`
+		}
+		say(w, 200, string(ok(m, `{"resultType":"complete","supportedVersions":[`+versions+`],`+caps+`,"ttlMs":0,"cacheScope":"private"}`)))
+	case m.Method == mcp.MethodInitialize && (s.legacy || !s.modern):
 		n := s.count(who)
 		w.Header().Set("Mcp-Session-Id", fmt.Sprint("s", n))
 		say(w, 200, string(ok(m, `{"protocolVersion":"2025-11-25",`+caps+`,"serverInfo":{"name":"t","version":"1"}}`)))
@@ -116,6 +122,23 @@ func (s *teller) listen(w http.ResponseWriter, r *http.Request, m *jsonrpc.Messa
 		case <-r.Context().Done():
 			return
 		}
+	}
+}
+
+// TestAPinnedServerOfBothErasIsOpenedOnce lets a legacy client that can be asked call a server that supports both eras, of
+// which the configuration pins the modern one. The call would rather have a legacy session, but there is none to get.
+func TestAPinnedServerOfBothErasIsOpenedOnce(t *testing.T) {
+	s := &teller{modern: true, legacy: true, refuses: "nobody"}
+	web := httptest.NewServer(s)
+	defer web.Close()
+	u := New(Spec{Name: "web", URL: web.URL, Kind: "http", Pin: mcp.R20260728}, Options{})
+	defer u.Close(t.Context())
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	m := jsonrpc.NewRequest("7", mcp.MethodCallTool, []byte(`{"name":"who"}`))
+	_, err := u.Call(ctx, mcp.NewCall(m, jsonrpc.Span{}, info(mcp.R20251125, "", `{"elicitation":{}}`, 1)), mcp.NoCaller{})
+	if err != nil || s.count("") != 2 {
+		t.Errorf("%v, opened %d times", err, s.sessions-1)
 	}
 }
 

@@ -187,8 +187,8 @@ func (b *broker) putIntoService(st *state, p *pool, f *mcp.ClientInfo, s *sessio
 	}
 	if how.Revision.Modern() {
 		// If the handshake began with initialize, the server has refused initialize. Then it does
-		// not support the legacy era, even if it lists a legacy version.
-		st.dial.noLegacy = s.legacyFirst || !offersLegacy(how.Hello.Versions)
+		// not support the legacy era, even if it lists a legacy version. A pinned revision leaves no other era to us.
+		st.dial.noLegacy = s.legacyFirst || b.spec.Pin != mcp.Unknown || !offersLegacy(how.Hello.Versions)
 		s.pool = nil
 		scope := ""
 		if p != nil {
