@@ -70,7 +70,8 @@ content.
 A configured server is called through the running "dragoman serve" that has the
 same configuration, so it doesn't run twice. With --direct, the command starts
 it itself. A server that your configuration file doesn't have is found in a
-running serve.
+running serve. With --revision, the call is that of a client of this revision,
+as in the console's playground.
 
 Ctrl-C cancels the call at the server. The exit code is 1 if the tool reports an
 error, 2 if the arguments are wrong, and 130 after Ctrl-C.
@@ -85,6 +86,9 @@ is in quotation marks.`,
   # Pass all arguments as JSON, and print the whole result as JSON.
   dragoman call gh create_issue --json-args '{"title":"Bug","labels":["ui"]}' --json
   dragoman call gh create_issue --json-args @issue.json --timeout 30s
+
+  # Make the call of an older client, through the running serve.
+  dragoman call gh create_issue title=Bug --revision 2025-03-26
 
   # Save the pictures of a result.
   dragoman call charts draw --arg title=Sales --save ./pictures

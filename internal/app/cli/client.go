@@ -58,6 +58,7 @@ func (c *client) addFlags(cmd *cobra.Command) {
 	addProjectFlag(cmd.Flags(), &c.project)
 	addConfigFlag(cmd, &c.file)
 	c.t.add(cmd.Flags())
+	cmd.Flags().Lookup("revision").Usage = "be a client of the protocol revision `DATE`; a configured server needs a running \"dragoman serve\" for that"
 }
 
 // endTime is how long a command waits for a handshake longer than --timeout says. The start timeout of the
@@ -108,6 +109,11 @@ func (c *client) onServer(ctx context.Context, ask *asker, body func(context.Con
 	if err := usable(server); err != nil {
 		return err
 	}
+	if through {
+		if server.Revision, err = c.t.pin(); err != nil {
+			return err
+		}
+	}
 	opened := false
 	c.through = through
 	if file != nil && !through {
@@ -140,12 +146,16 @@ func (c *client) find(ctx context.Context) (server config.Server, file *opened, 
 		server, err = c.inProject(ctx)
 		return server, nil, true, err
 	}
-	server, file, err = c.t.target(c.env, c.where.target, c.where.command, c.where.file)
+	t := c.t
+	if c.where.configured() {
+		t.revision = "" // it's for the endpoint of a serve; see throughServe
+	}
+	server, file, err = t.target(c.env, c.where.target, c.where.command, c.where.file)
 	if err != nil {
 		server, err = c.findElsewhere(ctx, err)
 		return server, nil, true, err
 	}
-	if c.atURL && c.t.given() == "" {
+	if c.atURL && c.t.special() == "" {
 		server = locator{c.env}.withKey(ctx, server, c.foundAt)
 	}
 	return server, file, false, nil

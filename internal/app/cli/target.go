@@ -50,7 +50,17 @@ func (t *targetFlags) addPlain(f *pflag.FlagSet) {
 	f.StringVar(&t.name, "name", "", "call the server `NAME` in messages (default: its package or host)")
 }
 
+// given returns a flag that is set, or "".
 func (t *targetFlags) given() string {
+	if t.revision != "" {
+		return cmp.Or(t.special(), "--revision")
+	}
+	return t.special()
+}
+
+// special returns a flag that is set and says how the server is reached, which the configuration says of a configured
+// one, or "".
+func (t *targetFlags) special() string {
 	switch {
 	case len(t.env) > 0:
 		return "--env"
@@ -62,8 +72,6 @@ func (t *targetFlags) given() string {
 		return "--cacert"
 	case t.name != "":
 		return "--name"
-	case t.revision != "":
-		return "--revision"
 	case t.dialect != "":
 		return "--dialect"
 	}
@@ -224,12 +232,8 @@ func (t *targetFlags) server(env environment, command []string, address string) 
 		}
 		s.Header = append(s.Header, config.Field{Name: name, Value: value})
 	}
-	if t.revision != "" {
-		r, ok := mcp.ParseRevision(t.revision)
-		if !ok {
-			return s, usagef("use one of "+strings.Join(mcp.Dates(mcp.Revisions()), ", "), "--revision: unknown revision %q", t.revision)
-		}
-		s.Revision = r
+	if s.Revision, err = t.pin(); err != nil {
+		return s, err
 	}
 	s, p := config.Complete(s)
 	if p != nil {
@@ -245,6 +249,18 @@ func (t *targetFlags) server(env environment, command []string, address string) 
 		return s, usagef(p.Hint, "%s", text)
 	}
 	return s, nil
+}
+
+// pin returns the revision in --revision, or mcp.Unknown without one.
+func (t *targetFlags) pin() (r mcp.Revision, err error) {
+	if t.revision == "" {
+		return mcp.Unknown, nil
+	}
+	r, ok := mcp.ParseRevision(t.revision)
+	if !ok {
+		return r, usagef("use one of "+strings.Join(mcp.Dates(mcp.Revisions()), ", "), "--revision: unknown revision %q", t.revision)
+	}
+	return r, nil
 }
 
 // headerFlag returns the name and the value of a header. flag is 'NAME: VALUE', or NAME=VARIABLE for the

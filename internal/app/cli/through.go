@@ -84,9 +84,11 @@ const probeTime = 5 * time.Second
 // have loaded the same configuration file as this command, because another file may have a different
 // server with the same name.
 func (c *client) throughServe(ctx context.Context, s config.Server, file *opened) (config.Server, bool, error) {
+	why := "--direct starts the server itself"
 	if !c.direct {
-		base, status, why := c.serving(ctx)
-		if why == "" {
+		var base string
+		var status admin.Report
+		if base, status, why = c.serving(ctx); why == "" {
 			if through, ok := endpointOf(s, base, &status); ok {
 				c.tell("using the running serve at %s", base)
 				if err := c.signInAtServe(ctx, s, base, &status); err != nil {
@@ -97,6 +99,9 @@ func (c *client) throughServe(ctx context.Context, s config.Server, file *opened
 			why = "the running serve does not have the server"
 		}
 		c.tell("starting %s, because no running serve is used: %s", s.Name, why)
+	}
+	if c.t.revision != "" {
+		return s, false, usagef("start `dragoman serve`, or write `revision` for the server in the configuration file", "--revision needs a running serve, which translates for clients of that revision: %s", why)
 	}
 	return s, false, c.consent(ctx, c.where.file, file)
 }
@@ -169,7 +174,7 @@ func (c *client) serving(ctx context.Context) (base string, status admin.Report,
 // if several have it.
 func (c *client) findElsewhere(ctx context.Context, err error) (config.Server, error) {
 	var usage *usageError
-	if !errors.As(err, &usage) || !c.where.configured() || c.file != "" || c.direct || c.t.given() != "" {
+	if !errors.As(err, &usage) || !c.where.configured() || c.file != "" || c.direct || c.t.special() != "" {
 		return config.Server{}, err
 	}
 	var found []config.Server
@@ -203,7 +208,7 @@ func (c *client) findElsewhere(ctx context.Context, err error) (config.Server, e
 // inProject returns the configuration of a server of the project in --project, which a running serve has. No
 // other command starts the servers of such a project.
 func (c *client) inProject(ctx context.Context) (config.Server, error) {
-	if !c.where.configured() || c.direct || c.t.given() != "" {
+	if !c.where.configured() || c.direct || c.t.special() != "" {
 		return config.Server{}, usagef("remove --project, or name a server of the project", "--project works only with servers of a running serve")
 	}
 	base, status, err := c.projectAt(ctx)

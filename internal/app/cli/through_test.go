@@ -19,6 +19,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/app/daemon"
 	"github.com/dragoman-mcp/dragoman/internal/app/runtime"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
 
@@ -63,17 +64,23 @@ func TestThroughServe(t *testing.T) {
 		{"no configuration", `{"name":"dragoman","state":"serving",` + endpoints + `}`, []string{"gh"}, "gh-mcp", "uses another configuration file"},
 		{"it stops", `{"name":"dragoman","state":"stopping","config":` + string(same) + `,` + endpoints + `}`, []string{"gh"}, "gh-mcp", "is stopping"},
 		{"another program", `<html>`, []string{"gh"}, "gh-mcp", "is not `dragoman serve`"},
+		{"--revision", `{"name":"dragoman","state":"serving","config":` + string(same) + `,` + endpoints + `}`, []string{"gh", "--revision", "2025-03-26"}, s.URL + "/s/gh/mcp 2025-03-26", "using the running serve"},
+		{"--revision and --direct", `<html>`, []string{"gh", "--revision", "2025-03-26", "--direct"}, "", "--revision needs a running serve"},
+		{"--revision without a serve", `<html>`, []string{"gh", "--revision", "2025-03-26"}, "", "--revision needs a running serve"},
+		{"another --revision", `{"name":"dragoman","state":"serving","config":` + string(same) + `,` + endpoints + `}`, []string{"gh", "--revision", "2020-01-01"}, "", `unknown revision "2020-01-01"`},
 	} {
 		status = c.status
 		var out, said bytes.Buffer
 		a := &app{world: world{stdout: &out, env: noEnv, status: newStatus(&said, false, noEnv)}}
 		reached := ""
 		a.backend = Backend{Connect: func(_ context.Context, o daemon.ConnectOptions) (Session, error) {
-			reached = o.Server.URL + o.Server.Command
+			if reached = o.Server.URL + o.Server.Command; o.Server.Revision != mcp.Unknown {
+				reached += " " + o.Server.Revision.String()
+			}
 			return answering{}, nil
 		}}
 		args := append([]string{"-v", "call", "-c", file}, c.args...)
-		if code := a.main(append(args, "tool")); code != exitOK || reached != c.want || !strings.Contains(said.String(), c.says) {
+		if code := a.main(append(args, "tool")); (code == exitOK) != (c.want != "") || reached != c.want || !strings.Contains(said.String(), c.says) {
 			t.Errorf("%s: exit code %d, reached %s, want %s:\n%s", c.name, code, reached, c.want, said.String())
 		}
 	}

@@ -299,7 +299,7 @@ func TestExamplePage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := stage(t, "runs")
 		_, page := h.ask("GET", "/console/playground/KEPT?run=1-3")
-		for _, want := range []string{"One", "ticket", "<ins>", "Bearer $DRAGOMAN_KEY", "process.env.DRAGOMAN_KEY", `os.Getenv(&#34;DRAGOMAN_KEY&#34;)`, "dragoman call", "Mcp-Method: tools/call"} {
+		for _, want := range []string{"One", "ticket", "<ins>", "Bearer $DRAGOMAN_KEY", "process.env.DRAGOMAN_KEY", `os.Getenv(&#34;DRAGOMAN_KEY&#34;)`, "dragoman call", " --revision 2026-07-28<", "Mcp-Method: tools/call"} {
 			if !strings.Contains(page, want) {
 				t.Errorf("no %s in\n%s", want, page)
 			}

@@ -41,17 +41,18 @@ func jsonText(text string) string { return visibleJSON(string(jsonrpc.AppendQuot
 
 // command returns the command of dragoman that makes the request, or "".
 func (c *repeated) command(endpoint string) string {
-	switch {
-	case strings.HasPrefix(c.name, "-"): // which would be an option
+	does := map[string]string{mcp.MethodCallTool: "call", mcp.MethodReadResource: "read"}[c.method]
+	if does == "" || strings.HasPrefix(c.name, "-") { // which would be an option
 		return ""
-	case c.method == mcp.MethodReadResource:
-		return "dragoman read " + terminal.ShellWord(endpoint) + " " + terminal.ShellWord(c.name)
-	case c.method != mcp.MethodCallTool:
-		return ""
-	case c.arguments == "{}":
-		return "dragoman call " + terminal.ShellWord(endpoint) + " " + terminal.ShellWord(c.name)
 	}
-	return "dragoman call " + terminal.ShellWord(endpoint) + " " + terminal.ShellWord(c.name) + " --json-args " + terminal.ShellWord(c.arguments)
+	text := "dragoman " + does + " " + terminal.ShellWord(endpoint) + " " + terminal.ShellWord(c.name)
+	if c.method == mcp.MethodCallTool && c.arguments != "{}" {
+		text += " --json-args " + terminal.ShellWord(c.arguments)
+	}
+	if c.revision != "" {
+		text += " --revision " + terminal.ShellWord(c.revision)
+	}
+	return text
 }
 
 // params returns the params of the request, with further members.
