@@ -19,14 +19,16 @@ type Places interface {
 	Of(id string) (home string)
 }
 
-// Elsewhere is the error for the id of an object in another process: a session, a stream, a parked
-// call or a task. The request with this id had no effect.
+// Elsewhere is the error for a request about an object in another process: a session, a stream, a parked
+// call, a task, or what a server remembers. The request had no effect.
 type Elsewhere struct {
 	Home string // result of Places.Of
 	Lost bool   // the process doesn't live any more, or nobody knows of it; set by who would have passed the request on
 	// Again says that the object may move: if the process hasn't got the request, the caller looks for it again. Lost
 	// says then that the process couldn't be reached.
 	Again bool
+	// Forget is called if the process hasn't got the request: whoever made this error looks again then. May be nil.
+	Forget func()
 	// Refusal is what a client hears if the process turns out to have ended; nil for what may move.
 	Refusal *jsonrpc.Error
 }
@@ -53,7 +55,7 @@ func WhyAway(err error) string {
 type Forwarding interface {
 	// Forward reports whether the request goes to the process that to names. It returns false if the
 	// response has begun, and if nobody forwards requests. The caller must then call Finish, and
-	// otherwise must not use the Responder any more.
+	// otherwise must not use the Responder any more. If to has Again, the request may come back as a new one.
 	Forward(to *Elsewhere) bool
 }
 

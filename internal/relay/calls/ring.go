@@ -372,6 +372,13 @@ func (x *Record) Answered(a *mcp.Attempt, how mcp.Ending) {
 	c.Outcome, c.Cause, c.Code = how.Outcome, how.Cause, how.Code
 }
 
+// Drop forgets a running call that another process serves. The Record must not be used any more.
+func (x *Record) Drop() {
+	if x != nil {
+		x.forget()
+	}
+}
+
 // End ends the record after the response was written, or after the client cancelled the call. out
 // is the size of the response in bytes; it is 0 if there was no response.
 func (x *Record) End(out int, cancelled bool) {

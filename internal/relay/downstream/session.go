@@ -410,11 +410,15 @@ func (c *Session) serve(ctx context.Context, call *mcp.Call, s *requestCaller, l
 	if c.endpoint.Traces != nil {
 		c.startSpan(call, &s.request)
 	}
-	record, sent, cancelled := c.endpoint.Calls.Begin(call, &s.request), 0, false
+	record, sent, cancelled, moved := c.endpoint.Calls.Begin(call, &s.request), 0, false, false
 	c.follow(s.flight, record)
 	defer func() {
 		c.follow(s.flight, nil)
-		record.End(sent, cancelled)
+		if moved {
+			record.Drop()
+		} else {
+			record.End(sent, cancelled)
+		}
 		if call.Span != nil {
 			call.Span.End()
 		}
@@ -430,6 +434,7 @@ func (c *Session) serve(ctx context.Context, call *mcp.Call, s *requestCaller, l
 	if err != nil {
 		var to *transport.Elsewhere
 		if errors.As(err, &to) && s.forward(to) {
+			moved = to.Again // whoever serves it has it among its calls
 			leave()
 			return
 		}

@@ -76,8 +76,12 @@ func Outside(next http.Handler) http.Handler {
 }
 
 // Reaches implements httpdoor.Forwarder. A request is passed on once: what its session needs and what else it names can
-// be in two places, and then nobody could serve it.
+// be in two places, and then nobody could serve it. If it's about something that may move, Forward says so to whoever has
+// passed it on.
 func (c *Cluster) Reaches(r *http.Request, to *transport.Elsewhere) bool {
+	if to.Again {
+		return true
+	}
 	if isHop(r.Context()) {
 		return false
 	}
@@ -112,6 +116,13 @@ func (c *Cluster) Forward(w http.ResponseWriter, r *http.Request, body []byte, t
 	if isHop(r.Context()) {
 		w.WriteHeader(http.StatusMisdirectedRequest)
 		return true
+	}
+	if to.Forget != nil {
+		defer func() {
+			if !done {
+				to.Forget()
+			}
+		}()
 	}
 	w = patient{w}
 	gone := false

@@ -52,11 +52,16 @@ func (s *Server) seek(w http.ResponseWriter, r *http.Request, who *identity.Prin
 		if away {
 			moved = !to.Lost
 		}
-		if time.Now().After(end) || work.Sleep(r.Context(), min(time.Duration(try+1)*50*time.Millisecond, 500*time.Millisecond)) != nil {
+		if !seeksOn(r.Context(), try, end) {
 			s.passes(w, r, h, &transport.Elsewhere{})
 			return nil, nil
 		}
 	}
+}
+
+// seeksOn waits before the next look for what a request needs. It returns false if there have been enough.
+func seeksOn(ctx context.Context, try int, end time.Time) bool {
+	return !time.Now().After(end) && work.Sleep(ctx, min(time.Duration(try+1)*50*time.Millisecond, 500*time.Millisecond)) == nil
 }
 
 // passes passes a request on. It returns false if the caller has to look again.

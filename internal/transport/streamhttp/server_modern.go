@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
@@ -15,6 +16,8 @@ import (
 
 // modern serves an independent message with its own conversation, which ends with the response. If
 // the client disconnects, the request is cancelled (2026-07-28 §Streamable HTTP, "Cancellation").
+// If what the request needs is in another process, which hasn't got the request, it's served once more
+// from the beginning: that may be here meanwhile.
 func (s *Server) modern(w http.ResponseWriter, r *http.Request, who *identity.Principal, h headers, m *jsonrpc.Message, o mcp.Opening) {
 	in := transport.Incoming{Msg: m, Version: h.version, HTTP: true, Opening: o, Request: requestOf(r)}
 	if m.Kind == jsonrpc.Notification {
@@ -36,10 +39,19 @@ func (s *Server) modern(w http.ResponseWriter, r *http.Request, who *identity.Pr
 	}
 	in.Params = paramHeaders(r.Header)
 	s.counts.modern.Add(1)
-	res := &response{server: s, w: w, r: r, id: m.ID, modern: true, ends: h.ends}
-	res.seat = who.SeatKey()
-	res.conv = s.opts.Acceptor.Accept(s.peer(r, who), nil)
-	s.serve(r.Context(), res, in)
+	end := time.Now().Add(seekFor)
+	for try := 0; ; try++ {
+		res := &response{server: s, w: w, r: r, id: m.ID, modern: true, ends: h.ends}
+		res.seat = who.SeatKey()
+		res.conv = s.opts.Acceptor.Accept(s.peer(r, who), nil)
+		if s.serve(r.Context(), res, in) {
+			return
+		}
+		if !seeksOn(r.Context(), try, end) {
+			s.opts.Forward.Forward(w, r, m.Raw, &transport.Elsewhere{}) // nobody could say in time who has what it needs
+			return
+		}
+	}
 }
 
 // checkMirrors compares the mirrored headers with the body (2026-07-28 §Streamable HTTP, "Server

@@ -66,8 +66,9 @@ const (
 	initSucceeded
 )
 
-// serve runs one request to its end. When serve returns, all goroutines of the request have ended.
-func (s *Server) serve(ctx context.Context, res *response, in transport.Incoming) {
+// serve runs one request to its end. When serve returns, all goroutines of the request have ended. It returns false if
+// the request is for another process, which hasn't got it. Nothing is written then.
+func (s *Server) serve(ctx context.Context, res *response, in transport.Incoming) (done bool) {
 	res.response = res
 	listens := res.modern && in.Msg.Method == mcp.MethodListen
 	if listens || res.modern && res.seat != "" {
@@ -79,7 +80,7 @@ func (s *Server) serve(ctx context.Context, res *response, in transport.Incoming
 			res.conv.Close(errClosed)
 		}
 		s.limited(res.w, res.id, httpdoor.Stopping)
-		return
+		return true
 	}
 	defer res.remove()
 	if listens || res.modern && s.ends.Load() != res.ends {
@@ -88,13 +89,11 @@ func (s *Server) serve(ctx context.Context, res *response, in transport.Incoming
 		if err := s.again(res.r, res.seat); err != nil {
 			s.refuseDenied(res.w, err)
 			res.conv.Close(err)
-			return
+			return true
 		}
 	}
 	res.run(ctx, in)
-	if res.to != nil {
-		s.opts.Forward.Forward(res.w, res.r, in.Msg.Raw, res.to)
-	}
+	return res.to == nil || s.opts.Forward.Forward(res.w, res.r, in.Msg.Raw, res.to)
 }
 
 func (res *response) run(ctx context.Context, in transport.Incoming) {
