@@ -290,6 +290,7 @@ func (c *Cluster) beat(ctx context.Context) {
 		c.log.Warn("the replicas' database cannot be reached; this one goes on with the members that it knows", "cause", err.Error())
 	case err == nil && before != nil:
 		c.log.Info("the replicas' database can be reached again")
+		c.compareSoon()
 	}
 }
 

@@ -11,6 +11,9 @@
 // reach each other at listeners of their own, with TLS in both directions. They trust no issuer, but the fingerprints
 // of the replicas that live.
 //
+// Clients without a session share one with a legacy server, and it's at one replica. Who that is stands in the rows of
+// seats ([Cluster.Sit]), as it does for clients' sessions that have moved ([Cluster.Find]).
+//
 // While the database can't be reached, everybody keeps the members that they know, and nobody is buried.
 //
 // A Cluster is safe for concurrent use.

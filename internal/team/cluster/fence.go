@@ -130,6 +130,13 @@ func (c *Cluster) excuse(ctx context.Context) bool {
 	return excuses(words)
 }
 
+// nobodyReaches reports whether the database was away from everybody a moment ago.
+func (c *Cluster) nobodyReaches() bool {
+	c.fence.mu.Lock()
+	defer c.fence.mu.Unlock()
+	return time.Since(c.fence.excused) < excusedFor
+}
+
 // reachesStore reports whether our last heartbeat was written a moment ago.
 func (c *Cluster) reachesStore() bool {
 	c.fence.mu.Lock()

@@ -77,6 +77,20 @@ func (r *replica) free(_ context.Context, me string, all []seatKey) error {
 	return nil
 }
 
+func (r *replica) touch(_ context.Context, me string, all []seatKey) (done []seatKey, err error) {
+	r.w.mu.Lock()
+	defer r.w.mu.Unlock()
+	if err := r.reach(); err != nil {
+		return nil, err
+	}
+	for _, key := range all {
+		if there := r.w.seats[key]; there != nil && there.sitter == me {
+			done = append(done, key)
+		}
+	}
+	return done, nil
+}
+
 func (r *replica) learn(context.Context, [][]byte) error             { return nil }
 func (r *replica) tidy(context.Context) error                        { return nil }
 func (r *replica) facts(_ context.Context, _ digest) ([]byte, error) { return []byte("facts"), nil }
@@ -175,6 +189,9 @@ func (r *replica) leave(ctx context.Context) {
 	for _, id := range lost {
 		delete(r.table, id)
 	}
+	limited, cancel := context.WithTimeout(ctx, time.Second)
+	r.c.HandOver(limited)
+	cancel()
 	_, _ = r.beat(ctx, r.c.me.Load().Incarnation, Gone)
 	r.w.mu.Lock()
 	r.killed = time.Now()
@@ -195,6 +212,63 @@ func (w *world) checkSeats(t *testing.T) {
 				t.Errorf("session %.20s is at %s and %s", id, at, r.c.o.Name)
 			}
 			at = r.c.o.Name
+		}
+	}
+}
+
+// callServer lets a client without a session call a server through a replica. If the session with the server ends then,
+// nobody needs the seat any more.
+func (w *world) callServer(ctx context.Context, r *replica, name string, ends bool) {
+	w.asked++
+	for range 3 {
+		at := r
+		leave, err := r.sit(ctx, name)
+		var to *transport.Elsewhere
+		if errors.As(err, &to) {
+			if at = w.find(to.Home); at != nil && at.runs() && r.lonely.IsZero() {
+				leave, err = at.sit(context.WithValue(ctx, hopped{}, true), name)
+			}
+			if err != nil {
+				to.Forget()
+			}
+		}
+		if err == nil {
+			w.served++
+			leave()
+			if ends {
+				at.c.Rise(name)
+			}
+			return
+		}
+	}
+}
+
+func (r *replica) sit(ctx context.Context, name string) (leave func(), err error) {
+	if !r.c.fence.open() {
+		return nil, transport.ErrUnsettled // it would wait
+	}
+	return r.c.Sit(ctx, name)
+}
+
+// checkChairs checks that no seat at a server has two replicas that would serve it. While the database is away, and until
+// it knows what happened meanwhile, two may sit down that don't know of each other.
+func (w *world) checkChairs(t *testing.T, calm time.Duration) {
+	t.Helper()
+	for _, name := range w.names {
+		var at *chair
+		for _, r := range w.all {
+			r.c.seats.mu.Lock()
+			x := r.c.seats.mine[keyOf(chairID(name))]
+			if x != nil && (x.parting || x.term != r.c.Term() || !r.runs() || !r.c.fence.open()) {
+				x = nil
+			}
+			r.c.seats.mu.Unlock()
+			if x != nil && at != nil && (!x.loose && !at.loose || calm > 20*time.Second) {
+				t.Errorf("the seat %q has two that serve it: %+v and %+v", name, *at, *x)
+			}
+			if x != nil {
+				at = x
+			}
 		}
 	}
 }

@@ -25,6 +25,7 @@ type world struct {
 
 	seats         map[seatKey]*seat
 	ids           []string // of sessions
+	names         []string // of seats at servers
 	asked, served int
 
 	wrong []string // who was buried although it runs and was never away alone
@@ -143,6 +144,7 @@ func (w *world) start(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	r.stop = cancel
 	r.c.group.Go(func() { r.c.live(ctx) })
+	w.names = append(w.names, "server "+name)
 	for range 3 {
 		id := r.c.Seal("use", []byte("facts"))
 		r.table[id] = r.c.Term()
@@ -180,8 +182,8 @@ func (w *world) check(t *testing.T, now, calm time.Time) {
 	}
 }
 
-// TestTC32 also lets clients of legacy sessions ask any replica, and replicas leave. No session may ever have two replicas
-// that would serve it, and most requests find one.
+// TestTC32 also lets clients of legacy sessions, and those without a session, ask any replica, and replicas leave. No
+// session may ever have two replicas that would serve it, nor may a seat at a server, and most requests find one.
 //
 // It lets forty replicas live for twenty minutes of simulated time, while at random the database goes away, and
 // replicas are killed, stopped and cut off. Nobody may be buried who could be asked and was never away for as long as
@@ -260,10 +262,17 @@ func TestTC32(t *testing.T) {
 			for range 15 {
 				if r := w.all[random.IntN(len(w.all))]; r.runs() {
 					w.request(t.Context(), r, w.ids[random.IntN(len(w.ids))])
+					w.callServer(t.Context(), r, w.names[random.IntN(len(w.names))], random.IntN(20) == 0)
+				}
+			}
+			for _, r := range w.all {
+				if r.runs() {
+					_ = r.c.writeDue(t.Context())
 				}
 			}
 			w.check(t, now, calm)
 			w.checkSeats(t)
+			w.checkChairs(t, now.Sub(calm))
 			if t.Failed() {
 				return
 			}

@@ -30,6 +30,8 @@ type seatRows interface {
 	give(ctx context.Context, from string, all []seat) ([]seatKey, error)
 	// keep writes extras of seats at which their sitters sit.
 	keep(ctx context.Context, all []seat) error
+	// touch writes that seats are still needed at which me sits, and returns them.
+	touch(ctx context.Context, me string, all []seatKey) ([]seatKey, error)
 	// free deletes rows of seats at which me sits.
 	free(ctx context.Context, me string, all []seatKey) error
 	// learn writes facts, or that they were needed now.
@@ -101,14 +103,7 @@ func (t tables) give(ctx context.Context, from string, all []seat) (done []seatK
 	err = t.Brief(ctx, func(tx *sqldb.Tx) error {
 		done = nil
 		text, args := t.values(all)
-		return tx.Each(func(scan func(...any) error) error {
-			var key []byte
-			err := scan(&key)
-			if err == nil && len(key) == len(seatKey{}) {
-				done = append(done, seatKey(key))
-			}
-			return err
-		}, "INSERT INTO seats (key, incarnation, epoch, extras, code, seen) VALUES "+text+
+		return tx.Each(intoKeys(&done), "INSERT INTO seats (key, incarnation, epoch, extras, code, seen) VALUES "+text+
 			" ON CONFLICT (key) DO UPDATE SET incarnation = excluded.incarnation, epoch = seats.epoch + 1, extras = excluded.extras, code = excluded.code, seen = excluded.seen WHERE seats.incarnation = ? RETURNING key", append(args, from)...)
 	})
 	return done, err
@@ -132,14 +127,41 @@ func (t tables) keep(ctx context.Context, all []seat) error {
 	})
 }
 
+func (t tables) touch(ctx context.Context, me string, all []seatKey) (done []seatKey, err error) {
+	err = t.Brief(ctx, func(tx *sqldb.Tx) error {
+		done = nil
+		text, args := keysOf(me, all)
+		return tx.Each(intoKeys(&done), "UPDATE seats SET seen = clock_timestamp() WHERE incarnation = ? AND key IN ("+text+") RETURNING key", args...)
+	})
+	return done, err
+}
+
 func (t tables) free(ctx context.Context, me string, all []seatKey) error {
 	return t.Brief(ctx, func(tx *sqldb.Tx) error {
-		args := []any{me}
-		for i := range all {
-			args = append(args, all[i][:])
-		}
-		return tx.Exec("DELETE FROM seats WHERE incarnation = ? AND key IN ("+strings.TrimSuffix(strings.Repeat("?, ", len(all)), ", ")+")", args...)
+		text, args := keysOf(me, all)
+		return tx.Exec("DELETE FROM seats WHERE incarnation = ? AND key IN ("+text+")", args...)
 	})
+}
+
+// keysOf returns the arguments me and keys, and the text that stands for the keys.
+func keysOf(me string, all []seatKey) (text string, args []any) {
+	args = []any{me}
+	for i := range all {
+		args = append(args, all[i][:])
+	}
+	return strings.TrimSuffix(strings.Repeat("?, ", len(all)), ", "), args
+}
+
+// intoKeys returns what adds the key of each row to a list.
+func intoKeys(list *[]seatKey) func(scan func(...any) error) error {
+	return func(scan func(...any) error) error {
+		var key []byte
+		err := scan(&key)
+		if err == nil && len(key) == len(seatKey{}) {
+			*list = append(*list, seatKey(key))
+		}
+		return err
+	}
 }
 
 func (t tables) learn(ctx context.Context, facts [][]byte) error {

@@ -33,6 +33,11 @@ type seats struct {
 	learn  map[digest][]byte    // facts that have to be written
 	keep   map[seatKey][]byte   // extras that have to be written
 	free   map[seatKey]struct{} // seats whose sessions have ended
+	mine   map[seatKey]*chair   // those at servers where we sit
+	going  map[seatKey]struct{} // those of free that are being written
+	frees  uint64               // how often some were
+	stale  bool                 // what we have in mine has to be compared with the rows
+	looked time.Time            // when it was
 	giving bool                 // nobody sits down here any more
 	due    chan struct{}        // capacity 1: there is something to write
 }
@@ -43,7 +48,7 @@ type facts struct {
 }
 
 func newSeats() *seats {
-	return &seats{at: map[seatKey]string{}, known: map[digest]facts{}, learn: map[digest][]byte{}, keep: map[seatKey][]byte{}, free: map[seatKey]struct{}{}, due: make(chan struct{}, 1)}
+	return &seats{at: map[seatKey]string{}, known: map[digest]facts{}, learn: map[digest][]byte{}, keep: map[seatKey][]byte{}, free: map[seatKey]struct{}{}, mine: map[seatKey]*chair{}, looked: time.Now(), due: make(chan struct{}, 1)}
 }
 
 // put sets an entry of a map that must not become too large.
@@ -186,6 +191,7 @@ func (s *seats) forget() {
 	clear(s.keep)
 	clear(s.free)
 	clear(s.at)
+	clear(s.mine)
 }
 
 // Keep implements transport.Seats.
@@ -302,6 +308,9 @@ func (c *Cluster) writeDue(ctx context.Context) error {
 	s, me := c.seats, c.me.Load().Incarnation
 	s.mu.Lock()
 	learn, keep, free := s.learn, s.keep, s.free
+	if s.going = free; len(free) > 0 {
+		s.frees++
+	}
 	s.learn, s.keep, s.free = map[digest][]byte{}, map[seatKey][]byte{}, map[seatKey]struct{}{}
 	s.mu.Unlock()
 	do := func(f func(context.Context) error) error {
@@ -328,11 +337,15 @@ func (c *Cluster) writeDue(ctx context.Context) error {
 		}
 	}
 	if err == nil {
+		err = c.compare(ctx)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.going = nil
+	if err == nil {
 		return nil
 	}
 	// Newer entries count.
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	for d, body := range learn {
 		put(s.learn, mostKnown, d, body)
 	}

@@ -111,6 +111,9 @@ func TestSeatRows(t *testing.T) {
 	if err := db.keep(ctx, []seat{{key("of A"), "A", []byte("x")}, {key("of D"), "B", []byte("y")}}); err != nil {
 		t.Fatal(err)
 	}
+	if done, err := db.touch(ctx, "A", []seatKey{key("of A"), key("of D"), key("of nobody"), key("none")}); err != nil || len(done) != 2 {
+		t.Errorf("touched: %v %d", err, len(done))
+	}
 	if s := claim("of A", "A", "B", "A"); string(s.extras) != "x" {
 		t.Errorf("extras: %s", s.extras)
 	}
