@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/signal"
 	"slices"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -26,10 +25,6 @@ const asProgram = "as-program"
 
 // envOnlyKeys makes the replicas of such a process share only keys.
 const envOnlyKeys = "DRAGOMAN_CLUSTER_ONLY_KEYS"
-
-// seats says that a legacy server's session with a modern client has one home. Until then each replica has a session of its
-// own with the server, which counts the calls of each.
-const seats = false
 
 // overHTTP selects the cells of TestTC03. A server on a pipe has a process at each replica, each with a memory of its own.
 var overHTTP = []matrix.Transport{matrix.HTTP, matrix.SSE}
@@ -70,9 +65,6 @@ func compareCells(t *testing.T, f matrix.Filter, env []string) {
 	alone, found := measure(program), map[matrix.Outcome]int{}
 	for i, c := range measure(self, asProgram, program) {
 		found[c.Outcome]++
-		if !seats && !c.Client.Can(mcp.AskedMidCall) && c.Server.Can(mcp.AskedMidCall) && strings.HasPrefix(c.Reason, "what count says") {
-			continue
-		}
 		if was := alone[i]; c.Outcome != was.Outcome {
 			t.Errorf("%s, %s: %s, and alone %s: %s", c.Pair, c.Feature, c.Outcome, was.Outcome, c.Reason)
 		}

@@ -60,6 +60,7 @@ func runAsReplica(what string) {
 // process is a replica in a process of its own.
 type process struct {
 	*rig
+	name string
 	cmd  *exec.Cmd
 	over chan struct{} // closed when it has ended
 	err  error         // of the process; valid after over
@@ -133,7 +134,7 @@ func (c *herd) start(name string) *process {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	p := &process{rig: &rig{t: c.t, log: &journal{}, http: newClient()}, cmd: cmd, over: make(chan struct{})}
+	p := &process{name: name, rig: &rig{t: c.t, log: &journal{}, http: newClient()}, cmd: cmd, over: make(chan struct{})}
 	cmd.Stderr = p.log
 	if err := cmd.Start(); err != nil {
 		c.t.Fatal(err)

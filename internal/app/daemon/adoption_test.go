@@ -42,11 +42,12 @@ func TestTC10(t *testing.T) {
 // at once that the call is lost.
 func TestTC11(t *testing.T) {
 	c := newHerd(t, 3, nil, fleetServers(t))
-	p := c.all[0]
-	home := &fleet{t: t, all: []*rig{p.rig}}
-	_, a := home.call("old__elicit", "{}")
-	_, task := home.call("old__elicit", "{}")
-	others := &fleet{t: t, all: []*rig{c.all[1].rig, c.all[2].rig}}
+	any := &fleet{t: t, all: []*rig{c.all[0].rig}}
+	_, a := any.call("old__elicit", "{}")
+	_, task := any.call("old__elicit", "{}")
+	p := c.homeOf("/calls?outcome=parked&limit=1")
+	c.remove(p)
+	others := &fleet{t: t, all: []*rig{c.all[0].rig, c.all[1].rig}}
 	if m, _ := others.retry(task, formFilled); !strings.Contains(toolText(m), "Ada") {
 		t.Errorf("before: %s", m.Raw)
 	}
@@ -64,9 +65,9 @@ func TestTC11(t *testing.T) {
 // TestTC14 stops the replica of a call that waits for its client. It stays until the client has answered at another one.
 func TestTC14(t *testing.T) {
 	c := newHerd(t, 3, nil, fleetServers(t))
-	p := c.all[0]
-	home := &fleet{t: t, all: []*rig{p.rig}}
-	_, a := home.call("old__elicit", "{}")
+	any := &fleet{t: t, all: []*rig{c.all[0].rig}}
+	_, a := any.call("old__elicit", "{}")
+	p := c.homeOf("/calls?outcome=parked&limit=1")
 	session := p.initialize("/mcp", "2025-06-18", "{}")
 	p.signal(syscall.SIGTERM)
 	c.unready(p)

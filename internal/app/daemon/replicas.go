@@ -14,6 +14,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/work"
 	"github.com/dragoman-mcp/dragoman/internal/relay/bridge"
+	"github.com/dragoman-mcp/dragoman/internal/relay/upstream"
 	"github.com/dragoman-mcp/dragoman/internal/team/cluster"
 	"github.com/dragoman-mcp/dragoman/internal/team/vault"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
@@ -131,6 +132,14 @@ func (r *replicas) forwarder() httpdoor.Forwarder {
 	return r.Cluster
 }
 
+// upstreams returns what says which replica has which sessions with legacy servers, or nil.
+func (r *replicas) upstreams() upstream.Seats {
+	if r == nil {
+		return nil
+	}
+	return r.Cluster
+}
+
 // leaveLimit is how long calls may take that run, or wait for their clients, when a replica stops and there are others.
 const leaveLimit = 10 * time.Minute
 
@@ -159,6 +168,7 @@ func (d *daemon) part() func() time.Duration {
 		ctx, cancel := context.WithCancel(context.Background())
 		r.given = cancel
 		r.giving.Go(func() { d.runtime.Endpoints().HandOver(ctx) })
+		r.giving.Go(func() { r.HandOver(ctx) })
 		return cmp.Or(d.opts.Drain, leaveLimit)
 	}
 }

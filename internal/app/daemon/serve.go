@@ -423,7 +423,7 @@ func newDaemon(o ServeOptions, e *entry, local bool) *daemon {
 	d.runtime = runtime.New(runtime.Options{
 		Config: o.Config, Log: o.Log, Events: d.events, Calls: kept, Recent: o.recent, Guard: d.guard, Principal: e.gate.Principal, Reach: e.gate.Reach, Barred: e.gate.Barred, Holder: e.gate.Holder, Caller: e.gate.Caller, Budget: d.budget, Drain: o.Drain, Version: o.Version,
 		Exposed: !local, TaskKey: taskKey(o.KeyFolders, o.Log), ListFolder: listFolder(o.KeyFolders, o.Log), Own: d.own, Gate: o.Gate, Traces: d.traces.Tracer(),
-		Seals: o.shared(), Places: o.places(), Forward: o.replicas.forwarder(), Credentials: d.signIns.credentials, SignIn: d.signIns.of, Prompts: promptsIn(o.store), Keyed: !e.gate.Open(), Pins: newPinKeeper(o.store, pinFile(&o), o.Log),
+		Seals: o.shared(), Places: o.places(), Forward: o.replicas.forwarder(), Seats: o.replicas.upstreams(), Credentials: d.signIns.credentials, SignIn: d.signIns.of, Prompts: promptsIn(o.store), Keyed: !e.gate.Open(), Pins: newPinKeeper(o.store, pinFile(&o), o.Log),
 	})
 	d.masks.Store(d.runtime)
 	d.project = d.runtime.Default()

@@ -110,7 +110,7 @@ func (r *Runtime) newProject(name string, s *config.Snapshot) *Project {
 	}
 	p.hooks = Hooks{
 		Log: p.log, Events: p.events, Recent: p.recent, Version: o.Version, Exposed: o.Exposed, Changed: p.changed,
-		Starts: upstream.NewStarts(1), Own: o.Own, Pinned: func() bool { return p.PinMode() != pins.Off },
+		Starts: upstream.NewStarts(1), Seats: o.Seats, Home: name, Own: o.Own, Pinned: func() bool { return p.PinMode() != pins.Off },
 	}
 	p.newcomers.log = p.log
 	p.shortener = &gateway.Shortener{Kept: &r.results, Most: func() int { return int(p.result.Load()) }}

@@ -49,6 +49,8 @@ type Options struct {
 	Principal func(*http.Request) (*identity.Principal, error)
 	Places    transport.Places
 	Forward   httpdoor.Forwarder
+	// Seats says which of several processes has which sessions with legacy servers. Nil means that this one has all.
+	Seats upstream.Seats
 	// Reach says what who may use in a project. If ok is false, it looks to who as if there were no such
 	// project; if the filter is nil, nothing is hidden. Reach is called for each request, so that it counts
 	// at once if it changes, and must not block. Nil shows everything to the local user, and nothing to

@@ -94,6 +94,9 @@ type Hooks struct {
 	Exposed bool
 	// Starts limits how many servers start at the same time. Nil means no limit.
 	Starts *upstream.Starts
+	// Seats and Home are those of upstream.Options.
+	Seats upstream.Seats
+	Home  string
 	// Pinned is upstream.Options.Pinned.
 	Pinned func() bool
 	// Own refuses elicitations that lead to Dragoman itself. It may be nil.
@@ -155,7 +158,7 @@ func NewUpstream(c config.Server, h Hooks) *upstream.Upstream {
 			return worker(dialect.Lookup(dialect.CodexAppServer))
 		}
 	}
-	o := upstream.Options{Info: info(h.Version), Exposed: h.Exposed, Events: h.Events, Log: h.Log, Clean: clean, Starts: h.Starts, Own: h.Own, Pinned: h.Pinned}
+	o := upstream.Options{Info: info(h.Version), Exposed: h.Exposed, Events: h.Events, Log: h.Log, Clean: clean, Starts: h.Starts, Seats: h.Seats, Home: h.Home, Own: h.Own, Pinned: h.Pinned}
 	if h.Recent != nil {
 		o.Stderr = h.Recent.Stderr(c.Name, clean)
 	}

@@ -96,6 +96,9 @@ type stateID [sha256.Size]byte
 // was Dragoman's own, the call hasn't been sent to the server yet.
 func (r Resume) Resumed() bool { return r.kind != 0 }
 
+// Parked reports whether the retry goes on with a call that waits at its server.
+func (r Resume) Parked() bool { return r.kind == 'P' }
+
 // Begun reports whether the retry goes on with a call that an earlier request has begun: one that is parked at its
 // server, or about which Dragoman itself has asked. A retry with a state of the server's own is another request to it.
 // So is one that may come more than once, or it would be free.

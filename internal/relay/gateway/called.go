@@ -31,8 +31,9 @@ func (x runner) begin(c *mcp.Call) (began time.Time) {
 // end reports the outcome of a call to the policy, the auditor, the record and the event subscribers.
 // passed is the number of policy steps that allowed the call.
 func (x runner) end(ctx context.Context, r *route, passed int, began time.Time, reply *mcp.Reply, err error) {
-	if began.IsZero() {
-		return
+	var elsewhere *transport.Elsewhere
+	if began.IsZero() || errors.As(err, &elsewhere) && elsewhere.Again {
+		return // no step has seen it, and whoever serves it reports it
 	}
 	now := time.Now()
 	a := answerOf(r.Call, reply, err)

@@ -167,7 +167,16 @@ func (x runner) attempt(ctx context.Context, r *route, err error, k mcp.Caller) 
 	case r.usesBridge():
 		// The policy must also allow a retry. For this decision, the policy needs the content of
 		// the retry's requestState, so Open decrypts the requestState first.
-		if r.resume, err = x.bridge.Open(r.server, r.Call); err == nil && r.resume.Agreed() {
+		if r.resume, err = x.bridge.Open(r.server, r.Call); err != nil {
+			break
+		}
+		// The policy of the process that has the session decides, and asks.
+		var leave func()
+		if leave, err = sit(ctx, r); err != nil {
+			break
+		}
+		defer leave()
+		if r.resume.Agreed() {
 			from, err = x.readAnswers(r)
 		}
 	case r.do == doTasks:
@@ -185,6 +194,26 @@ func (x runner) attempt(ctx context.Context, r *route, err error, k mcp.Caller) 
 		}
 	}
 	return reply, passed, err
+}
+
+// sit makes sure that a request belongs to this process, and keeps it so until leave is called. A client with a
+// conversation is at its process already.
+func sit(ctx context.Context, r *route) (leave func(), err error) {
+	u, ok := r.server.(Seated)
+	if !ok || r.do != doExchange || !r.HTTP || r.Client.Conversation != 0 || r.signsIn || r.resume.Parked() {
+		return func() {}, nil
+	}
+	leave, err = u.Sit(ctx, r.Client)
+	if err != nil && r.resume.Agreed() {
+		err = errAskedBefore // only we remember whether the answer was used, and the session isn't here any more
+	}
+	return leave, err
+}
+
+var errAskedBefore = &jsonrpc.Error{
+	Code:    jsonrpc.CodeInvalidParams,
+	Message: "the call was not sent: since the user was asked about it, the session with the server has moved to another process of Dragoman; send the original request again to ask the user again",
+	Data:    []byte(`{"origin":"gateway","cause":"asked_elsewhere","outcome":"not_sent","retryable":false}`),
 }
 
 // readAnswers uses up the state of a retry, before anybody sees the answers, so that of two equal retries

@@ -23,6 +23,13 @@ type Upstream interface {
 	Subscribe(f *mcp.ClientInfo, deliver func(*jsonrpc.Message), asker mcp.Subscriber) Subscriber
 }
 
+// Seated is an Upstream whose sessions may be in another process.
+type Seated interface {
+	// Sit makes sure that the next call of a client belongs to this process, and keeps it so until leave is called. If
+	// it belongs to another one, the error wraps a *transport.Elsewhere.
+	Sit(ctx context.Context, f *mcp.ClientInfo) (leave func(), err error)
+}
+
 // Subscriber receives a server's notifications until Close is called.
 type Subscriber interface {
 	// Lists sets which list changes are sent to the subscriber from now on. Lists does not wait.

@@ -155,7 +155,8 @@ type Auditor interface {
 	// Request is. If Begin returns an error, the client gets it, nothing else is done for the
 	// request, and End isn't called.
 	Begin(ctx context.Context, c *Call) error
-	// End gets the outcome, after the steps and before the client. ctx may have ended.
+	// End gets the outcome, after the steps and before the client. ctx may have ended. It isn't called either if another
+	// process serves the request.
 	End(ctx context.Context, c *Call, a *Answer)
 }
 

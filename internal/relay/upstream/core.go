@@ -73,6 +73,9 @@ func newCore(spec Spec, o Options) *core {
 // init sets the first state.
 func (c *core) init(st *state) {
 	st.name = c.spec.Name
+	if c.opts.Seats != nil {
+		st.left = func(key string) { c.opts.Seats.Rise(c.seatOf(key)) }
+	}
 	st.pools = registry{byKey: make(map[string]*pool), links: make(map[string]*link)}
 	st.dial.adapter = c.spec.Adapter
 	st.ops.opens, st.ops.endOpens = context.WithCancelCause(c.life)

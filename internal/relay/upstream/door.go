@@ -18,6 +18,8 @@ type state struct {
 
 	forwards forwardQueue
 
+	left func(key string) // hears of each pool that is removed; nil if nobody wants to
+
 	due   []func() // what update does after it has released the lock
 	lines []logLine
 }
@@ -53,7 +55,11 @@ var checking bool
 // settle does what follows from any change: it removes pools that nobody needs any more, and cancels
 // the attempt in the background that the server does not need any more.
 func (st *state) settle() {
-	st.pools.settle()
+	for _, key := range st.pools.settle() {
+		if st.left != nil {
+			st.later(func() { st.left(key) })
+		}
+	}
 	if st.health.timer != nil && !st.mayHeal() {
 		st.health.stopHealing()
 	}

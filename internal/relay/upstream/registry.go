@@ -90,15 +90,17 @@ func (r *registry) remove(s *session) {
 	}
 }
 
-// settle removes the touched pools that are no longer needed. A pool may use much memory, because its
-// key can be as long as a message.
-func (r *registry) settle() {
+// settle removes the touched pools that are no longer needed, and returns their keys. A pool may use much memory,
+// because its key can be as long as a message.
+func (r *registry) settle() (removed []string) {
 	for _, p := range r.touched {
 		if len(p.sessions) == 0 && len(p.subscribers) == 0 && p.opening == nil && r.byKey[p.key] == p {
 			delete(r.byKey, p.key)
+			removed = append(removed, p.key)
 		}
 	}
 	r.touched = nil
+	return removed
 }
 
 // wake lets the callers that wait for a session of the pool choose again.

@@ -170,6 +170,10 @@ type Options struct {
 	Sessions *conn.Sessions
 	// Starts limits how many servers start at the same time. Nil means no limit.
 	Starts *Starts
+	// Seats says which of several processes has which sessions with the server, and Home distinguishes servers with the
+	// same name there. If Seats is nil, this process has all.
+	Seats Seats
+	Home  string
 	// Own refuses elicitations that lead to Dragoman itself. It may be nil.
 	Own *mcp.Own
 	Log *slog.Logger
