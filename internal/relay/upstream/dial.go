@@ -77,6 +77,7 @@ type target struct {
 	pool    *pool
 	client  *mcp.ClientInfo // the first client that needs the session; nil for Dragoman itself
 	purpose string          // what the session is needed for; see purposeOf
+	left    []byte          // what another process has left of a session with which this one goes on, or nil
 }
 
 // open starts the server or connects to it, and performs the handshake for the client of t. If the
@@ -303,7 +304,7 @@ func (d *dialer) dial(ctx context.Context, t target, unprobed bool) (*session, e
 	case p.overSSE:
 		err = d.connectSSE(ctx, s, p, o, d.signer(t.client))
 	default:
-		err = d.connectHTTP(ctx, s, p, o, d.signer(t.client))
+		err = d.connectHTTP(ctx, t, s, p, o)
 	}
 	if err != nil {
 		return nil, err
@@ -355,21 +356,26 @@ func (d *dialer) connectSSE(ctx context.Context, s *session, p plan, o conn.Opti
 	return err
 }
 
-func (d *dialer) connectHTTP(ctx context.Context, s *session, p plan, o conn.Options, by httplink.Signer) error {
+func (d *dialer) connectHTTP(ctx context.Context, t target, s *session, p plan, o conn.Options) error {
 	cas, err := httplink.LoadCAs(d.spec.CAFile)
 	if err != nil {
 		return err
 	}
 	d.step("connecting to " + d.displayName())
 	client, err := streamhttp.NewClient(d.spec.URL, streamhttp.ClientOptions{
-		CAs: cas, Header: d.header(), Credentials: by, Limits: d.limits(), Logger: d.opts.Log.With("server", d.spec.Name),
+		CAs: cas, Header: d.header(), Credentials: d.signer(t.client), Limits: d.limits(), Logger: d.opts.Log.With("server", d.spec.Name),
 		Dropped: func(string) { d.sessions.NoteOdd() }, Interrupted: func() { d.watchdog.checkSoon(s) },
 	})
 	if err != nil {
 		return err
 	}
 	s.shared, s.pipe = false, false
-	s.server, err = conn.OpenHTTP(ctx, client, p.offer, o)
+	var post conn.Poster = client
+	if d.opts.Seats != nil {
+		s.heir = d.inheriting(t, client, &p)
+		s.legacyFirst, post = p.legacyFirst, s.heir
+	}
+	s.server, err = conn.OpenHTTP(ctx, post, p.offer, o)
 	return err
 }
 

@@ -30,9 +30,10 @@ type opening struct {
 
 // beginOpen starts to open a session for the pool. The open continues if its first caller gives
 // up, because other callers may also wait for it. The log shows the purpose of the first caller.
-func (b *broker) beginOpen(st *state, p *pool, f *mcp.ClientInfo, purpose string) {
+// left is what another process has left of a session with which this one goes on, or nil.
+func (b *broker) beginOpen(st *state, p *pool, f *mcp.ClientInfo, purpose string, left []byte) {
 	o := &opening{
-		target: target{p, f.Own(), purpose}, began: time.Now(), turn: newTicket(st.classOfOpen(), b.spec.Name),
+		target: target{p, f.Own(), purpose, left}, began: time.Now(), turn: newTicket(st.classOfOpen(), b.spec.Name),
 		life: st.ops.opens, operation: st.ops.operation, done: make(chan struct{}),
 	}
 	b.healer.opening(st, !st.pools.opening())
@@ -113,8 +114,11 @@ func (b *broker) finishOpen(st *state, o *opening, r openResult) (late bool) {
 		r.session.from = o
 		b.putIntoService(st, p, o.client, r.session)
 		b.catchUp(st, o, r.session)
-	} else {
+	} else if !o.inherits() {
 		b.openFailed(st, o, r)
+	}
+	if o.inherits() {
+		b.endInheriting(st, o, r)
 	}
 	p.opening = nil
 	st.pools.touched = append(st.pools.touched, p)
@@ -233,7 +237,7 @@ func (b *broker) openHome(st *state) {
 		p = b.newPool(st, "", nil, "")
 	}
 	if p.opening == nil {
-		b.beginOpen(st, p, nil, purposeKeepOpen)
+		b.beginOpen(st, p, nil, purposeKeepOpen, nil)
 	}
 }
 

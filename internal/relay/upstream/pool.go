@@ -211,7 +211,9 @@ func (b *broker) pick(ctx context.Context, st *state, f *mcp.ClientInfo, scope s
 		s = st.pools.links[scope].session
 	} else {
 		p = b.poolFor(st, f, scope, need)
-		s = b.choose(st, p, f, need.ForCall)
+		if !p.opening.inherits() {
+			s = b.choose(st, p, f, need.ForCall)
+		}
 	}
 	if s != nil {
 		if err := b.refuseHung(st, s, p); err != nil {
@@ -232,7 +234,7 @@ func (b *broker) pick(ctx context.Context, st *state, f *mcp.ClientInfo, scope s
 		if !b.makeRoom(st, p) {
 			return choice{}, b.overloaded()
 		}
-		b.beginOpen(st, p, f, purposeOf(ctx, need))
+		b.beginOpen(st, p, f, purposeOf(ctx, need), nil)
 	}
 	p.opening.waiters++
 	b.opts.Starts.hurry(p.opening.turn, waiterOf(ctx, f, need))

@@ -17,8 +17,14 @@ type Seats interface {
 	// a *transport.Elsewhere, and nothing may be sent to the server. Sit may wait for some seconds.
 	Sit(ctx context.Context, seat string) (leave func(), err error)
 	// Rise gives a seat up whose sessions have ended, unless somebody still needs it. It does nothing if this process
-	// doesn't have the seat, and doesn't block.
+	// doesn't have the seat, and doesn't block. Nor do the methods that follow.
 	Rise(seat string)
+	// Note keeps what another process needs to go on with a session, if the session isn't the one that it was told last.
+	Note(seat, session string, what func() []byte)
+	// Left returns what was noted by the process that had the seat before, once, or nil.
+	Left(seat string) []byte
+	// Gave reports whether another process goes on with a session that was noted here.
+	Gave(seat, session string) bool
 }
 
 // Sit makes sure that the next call of a client belongs to this process, and keeps it so until leave is called. If
@@ -33,7 +39,9 @@ func (u *Upstream) Sit(ctx context.Context, f *mcp.ClientInfo) (leave func(), er
 	if err != nil {
 		return nil, err
 	}
+	u.broker.inherit(f, key)
 	return func() {
+		u.broker.bequeath(key)
 		rise()
 		if !u.broker.has(key) { // no session, or it's a modern server
 			u.opts.Seats.Rise(seat)

@@ -1,8 +1,13 @@
 package upstream
 
 import (
+	"cmp"
 	"context"
+	"fmt"
+	"io"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -10,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
@@ -17,6 +23,8 @@ import (
 type bench struct {
 	mu    sync.Mutex
 	calls map[string]int // by seat: those that run
+	left  []byte         // what Left returns
+	noted []byte         // what Note was told last
 }
 
 func (b *bench) Sit(_ context.Context, seat string) (leave func(), err error) {
@@ -39,6 +47,14 @@ func (b *bench) Rise(seat string) {
 	if b.calls[seat] == 0 {
 		delete(b.calls, seat)
 	}
+}
+
+func (b *bench) Note(_, _ string, what func() []byte) { b.noted = what() }
+func (b *bench) Gave(string, string) bool             { return true }
+
+func (b *bench) Left(string) (left []byte) {
+	left, b.left = b.left, nil
+	return left
 }
 
 func (b *bench) taken() []string {
@@ -88,6 +104,90 @@ func TestSeats(t *testing.T) {
 					t.Errorf("seats %q are taken, and nobody has a session", got)
 				}
 			})
+		})
+	}
+}
+
+// TestInherit goes on with the session of another process, although this one has read a list in a session of its own. If
+// the server doesn't know that session any more, or is another one, the calls use the own one.
+func TestInherit(t *testing.T) {
+	const hello = `{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}`
+	for name, x := range map[string]struct {
+		known  string // the session that the server knows
+		url    string // at which it was begun; "" for the server's
+		counts [2]string
+	}{
+		"the session goes on":   {"theirs", "", [2]string{"6", "7"}},
+		"the session is lost":   {"another", "", [2]string{"1", "2"}},
+		"another server has it": {"theirs", "http://127.0.0.1:1/", [2]string{"1", "2"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var mu sync.Mutex
+			calls, opened := map[string]int{x.known: 5}, 0
+			web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				body, _ := io.ReadAll(r.Body)
+				m, err := jsonrpc.Scan(body, jsonrpc.Limits{})
+				id := r.Header.Get("Mcp-Session-Id")
+				mu.Lock()
+				defer mu.Unlock()
+				_, known := calls[id]
+				result := "{}"
+				switch {
+				case r.Method == http.MethodGet:
+					w.WriteHeader(http.StatusMethodNotAllowed)
+					return
+				case r.Method == http.MethodDelete:
+					t.Errorf("the session %q was ended", id)
+					return
+				case err != nil, m.Method == mcp.MethodDiscover:
+					w.WriteHeader(http.StatusBadRequest)
+					return
+				case m.Method == mcp.MethodInitialize:
+					opened++
+					id = fmt.Sprint("own", opened)
+					calls[id], result = 0, hello
+					w.Header().Set("Mcp-Session-Id", id)
+				case !known:
+					w.WriteHeader(http.StatusNotFound)
+					return
+				case m.Kind != jsonrpc.Request:
+					w.WriteHeader(http.StatusAccepted)
+					return
+				case m.Method == mcp.MethodCallTool:
+					calls[id]++
+					result = fmt.Sprintf(`{"content":[{"type":"text","text":"%d"}]}`, calls[id])
+				case m.Method == mcp.MethodListTools:
+					result = `{"tools":[]}`
+				}
+				w.Header().Set("Content-Type", "application/json")
+				_, _ = w.Write(jsonrpc.AppendResult(nil, m.ID, []byte(result)))
+			}))
+			defer web.Close()
+			url := cmp.Or(x.url, web.URL)
+			seats := &bench{}
+			u := New(Spec{Name: "s", URL: web.URL, Kind: "http"}, Options{Seats: seats})
+			defer u.Close(t.Context())
+			f := info(mcp.R20260728, "ann", "{}", 0)
+			if _, _, err := u.List(t.Context(), f, mcp.MethodListTools); err != nil {
+				t.Fatal(err)
+			}
+			seats.left = packLeft(url, "theirs", []byte(hello))
+			for _, want := range x.counts {
+				leave, err := u.Sit(t.Context(), f)
+				if err != nil {
+					t.Fatal(err)
+				}
+				r, err := call(t, u, f, mcp.MethodCallTool, `{"name":"t"}`)
+				if err != nil || !strings.Contains(string(r.Msg.Raw), `"text":"`+want+`"`) {
+					t.Errorf("want %s: %v %v", want, r, err)
+				}
+				leave()
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if _, id, answer, ok := unpackLeft(seats.noted); !ok || calls[id] == 0 || string(answer) != hello {
+				t.Errorf("%q was noted with %s", id, answer)
+			}
 		})
 	}
 }

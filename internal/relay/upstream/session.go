@@ -31,6 +31,7 @@ type session struct {
 	served      atomic.Bool // the session has answered a call from a client
 	unanswered  atomic.Bool // unresponsiveSince is set
 	roots       *rootsRound // the first question for roots
+	heir        *heir       // the client of Streamable HTTP, if other processes may go on with the session
 
 	// broker.putIntoService sets at most one of these two, before anybody can hold the session. They don't change
 	// later, so they may be read outside update.

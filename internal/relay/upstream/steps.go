@@ -25,6 +25,7 @@ const maxStderrLine = 500
 // These are the purposes of sessions that Dragoman opens without a request from a client.
 const (
 	purposeKeepOpen = "keep open" // the server is kept open, or an operator starts it
+	purposeInherit  = "inherit"   // see inherit
 	purposeCheckEra = "check era" // see checkEra
 )
 

@@ -25,6 +25,9 @@ type chair struct {
 	calls   int    // that run
 	parting bool   // it's about to be another one's, so calls wait
 	loose   bool   // the database doesn't know of it
+	session string // what Note was told last
+	extras  []byte // what that needs, sealed
+	fresh   bool   // extras are of another one, and nobody has asked for them yet
 }
 
 // chairID returns what stands for a seat in place of the id of a session. No id has a line feed.
@@ -82,8 +85,9 @@ func (c *Cluster) Sit(ctx context.Context, name string) (leave func(), err error
 	}
 	x := s.chairLocked(key, term)
 	if x == nil {
-		x = &chair{id: id, term: term, loose: loose}
+		x = &chair{id: id, term: term, loose: loose, extras: now.extras, fresh: len(now.extras) > 0}
 		s.mine[key] = x
+		delete(s.given, key)
 		delete(s.free, key)
 		delete(s.at, key)
 		if loose {
@@ -97,7 +101,7 @@ func (c *Cluster) Sit(ctx context.Context, name string) (leave func(), err error
 func (s *seats) chairLocked(key seatKey, term uint64) *chair {
 	x := s.mine[key]
 	if x != nil && x.term != term {
-		delete(s.mine, key)
+		s.loseLocked(key)
 		return nil
 	}
 	return x
@@ -145,9 +149,59 @@ func (c *Cluster) Rise(name string) {
 		return
 	}
 	delete(s.mine, key)
+	delete(s.keep, key)
 	if x.term == c.Term() && !x.loose {
 		put(s.free, mostDue, key, struct{}{})
 		s.hurry()
+	}
+}
+
+// Note implements upstream.Seats.
+func (c *Cluster) Note(name, session string, what func() []byte) {
+	key, s := keyOf(chairID(name)), c.seats
+	s.mu.Lock()
+	x := s.mine[key]
+	known := x == nil || x.session == session
+	s.mu.Unlock()
+	if known {
+		return
+	}
+	sealed := c.sealer.hide(key, what())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mine[key] == x && !x.parting {
+		x.session, x.extras, x.fresh = session, sealed, false
+		put(s.keep, mostDue, key, sealed)
+		s.hurry()
+	}
+}
+
+// Left implements upstream.Seats.
+func (c *Cluster) Left(name string) []byte {
+	key, s := keyOf(chairID(name)), c.seats
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	x := s.mine[key]
+	if x == nil || !x.fresh {
+		return nil
+	}
+	x.fresh = false
+	return c.sealer.show(key, x.extras)
+}
+
+// Gave implements upstream.Seats.
+func (c *Cluster) Gave(name, session string) bool {
+	c.seats.mu.Lock()
+	defer c.seats.mu.Unlock()
+	was, gave := c.seats.given[keyOf(chairID(name))]
+	return gave && was == session
+}
+
+// loseLocked takes away a seat with whose session another replica may go on.
+func (s *seats) loseLocked(key seatKey) {
+	if x := s.mine[key]; x != nil {
+		put(s.given, mostSeats, key, x.session)
+		delete(s.mine, key)
 	}
 }
 
@@ -160,11 +214,11 @@ func (c *Cluster) HandOver(ctx context.Context) {
 		s.mu.Lock()
 		for key, x := range s.mine {
 			if x.term != c.Term() {
-				delete(s.mine, key)
+				s.loseLocked(key)
 				continue
 			}
 			if x.parting = true; x.calls == 0 || time.Now().After(late) {
-				all = append(all, transport.Estate{ID: x.id})
+				all = append(all, transport.Estate{ID: x.id, Extras: x.extras})
 			}
 		}
 		left := len(s.mine)
@@ -175,7 +229,7 @@ func (c *Cluster) HandOver(ctx context.Context) {
 		lost, err := c.Give(ctx, all)
 		s.mu.Lock()
 		for _, id := range lost {
-			delete(s.mine, keyOf(id))
+			s.loseLocked(keyOf(id))
 		}
 		if errors.Is(err, transport.ErrNoHeir) {
 			for _, x := range s.mine {
@@ -244,7 +298,7 @@ func (c *Cluster) compare(ctx context.Context) error {
 		if x := s.chairLocked(key, term); x != nil && now.sitter == me {
 			x.loose = false
 		} else if x != nil {
-			delete(s.mine, key)
+			s.loseLocked(key)
 			put(s.at, mostSeats, key, now.sitter)
 		} else if now.sitter == me {
 			put(s.free, mostDue, key, struct{}{}) // its session has ended meanwhile

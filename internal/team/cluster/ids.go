@@ -86,3 +86,24 @@ func (s sealer) open(id, use string) (home string, d digest, born time.Time, ok 
 type seatKey [sha256.Size]byte
 
 func keyOf(id string) seatKey { return sha256.Sum256([]byte(id)) }
+
+// hide seals what belongs to a seat, for other replicas, and show opens it again. show returns nil for what isn't that.
+func (s sealer) hide(key seatKey, b []byte) []byte {
+	if b == nil {
+		return nil
+	}
+	nonce := make([]byte, nonceSize, nonceSize+len(b)+16)
+	_, _ = rand.Read(nonce) // never fails
+	return s.Seal(nonce, nonce, b, bound("seat", string(key[:])))
+}
+
+func (s sealer) show(key seatKey, b []byte) []byte {
+	if len(b) < nonceSize {
+		return nil
+	}
+	b, err := s.Open(nil, b[:nonceSize], b[nonceSize:], bound("seat", string(key[:])))
+	if err != nil {
+		return nil
+	}
+	return b
+}

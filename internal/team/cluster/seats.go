@@ -34,6 +34,7 @@ type seats struct {
 	keep   map[seatKey][]byte   // extras that have to be written
 	free   map[seatKey]struct{} // seats whose sessions have ended
 	mine   map[seatKey]*chair   // those at servers where we sit
+	given  map[seatKey]string   // of those that we had: the session with which another one goes on
 	going  map[seatKey]struct{} // those of free that are being written
 	frees  uint64               // how often some were
 	stale  bool                 // what we have in mine has to be compared with the rows
@@ -48,7 +49,7 @@ type facts struct {
 }
 
 func newSeats() *seats {
-	return &seats{at: map[seatKey]string{}, known: map[digest]facts{}, learn: map[digest][]byte{}, keep: map[seatKey][]byte{}, free: map[seatKey]struct{}{}, mine: map[seatKey]*chair{}, looked: time.Now(), due: make(chan struct{}, 1)}
+	return &seats{at: map[seatKey]string{}, known: map[digest]facts{}, learn: map[digest][]byte{}, keep: map[seatKey][]byte{}, free: map[seatKey]struct{}{}, mine: map[seatKey]*chair{}, given: map[seatKey]string{}, looked: time.Now(), due: make(chan struct{}, 1)}
 }
 
 // put sets an entry of a map that must not become too large.
@@ -191,7 +192,9 @@ func (s *seats) forget() {
 	clear(s.keep)
 	clear(s.free)
 	clear(s.at)
-	clear(s.mine)
+	for key := range s.mine {
+		s.loseLocked(key)
+	}
 }
 
 // Keep implements transport.Seats.

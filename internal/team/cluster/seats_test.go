@@ -42,6 +42,15 @@ func TestIDs(t *testing.T) {
 	if _, _, _, ok := other.open(id, "use"); ok {
 		t.Error("it opens with another secret")
 	}
+	hidden := s.hide(keyOf("a seat"), []byte("what it needs"))
+	if string(s.show(keyOf("a seat"), hidden)) != "what it needs" {
+		t.Error("what belongs to a seat doesn't open")
+	}
+	for i := range len(hidden) {
+		if s.show(keyOf("a seat"), hidden[:i]) != nil || s.show(keyOf("another seat"), hidden) != nil || other.show(keyOf("a seat"), hidden) != nil {
+			t.Error("what belongs to a seat opens for others, or in part")
+		}
+	}
 	if s.seal(at, "use", d, now) == id {
 		t.Error("two sessions have one id")
 	}
