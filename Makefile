@@ -14,7 +14,7 @@ COUNT    ?= 6
 CALLS    ?= 1000000
 SOAK     ?= 10m
 ATTACK   ?= 60
-HERDS    := ^TestTC1[0-8]$$
+HERDS    := ^TestTC1[0-8](Seats)?$$
 RACES    := -race -gcflags=modernc.org/sqlite/lib=-race=false
 BENCH    ?= .
 TARGETS  := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64

@@ -200,10 +200,10 @@ func (c *herd) unready(p *process) {
 }
 
 // post sends a request to the next replica, as HAProxy does with retry-on conn-failure.
-func (c *herd) post(body, session string) (answer, error) {
+func (c *herd) post(body string, header ...string) (answer, error) {
 	for {
 		p := c.next()
-		a, err := p.try(c.t.Context(), "POST", "/mcp", strings.NewReader(body), "Mcp-Session-Id", session)
+		a, err := p.try(c.t.Context(), "POST", "/mcp", strings.NewReader(body), header...)
 		if errors.Is(err, syscall.ECONNREFUSED) && c.t.Context().Err() == nil {
 			time.Sleep(5 * time.Millisecond)
 			continue
@@ -269,7 +269,8 @@ type balance struct {
 	slowest                              time.Duration
 }
 
-// load lets clients with a session each call the tool until stop is called, which returns what became of the calls.
+// load lets clients call the tool until stop is called, which returns what became of the calls. Every third is a modern
+// one, and the others have a session each.
 func (c *herd) load(clients int) (stop func() balance) {
 	c.t.Helper()
 	ctx, cancel := context.WithCancel(c.t.Context())
@@ -279,11 +280,18 @@ func (c *herd) load(clients int) (stop func() balance) {
 	c.loads++
 	load := c.loads
 	for n := range clients {
-		session := c.next().initialize("/mcp", "2025-06-18", "{}")
+		header := modernHeader("tools/call", "s__run")
+		if n%3 != 0 {
+			header = []string{"Mcp-Session-Id", c.next().initialize("/mcp", "2025-06-18", "{}")}
+		}
 		running.Go(func() {
 			for i := 0; ctx.Err() == nil; i++ {
 				token, began := fmt.Sprintf("%d-%d-%d", load, n, i), time.Now()
-				a, err := c.post(toolCall(fmt.Sprint(i+2), "s__run", fmt.Sprintf(`{"token":%q}`, token)), session)
+				body := toolCall(fmt.Sprint(i+2), "s__run", fmt.Sprintf(`{"token":%q}`, token))
+				if n%3 == 0 {
+					body = modernBody(fmt.Sprint(i+2), "tools/call", fmt.Sprintf(`"name":"s__run","arguments":{"token":%q}`, token))
+				}
+				a, err := c.post(body, header...)
 				mu.Lock()
 				all.sent++
 				all.slowest = max(all.slowest, time.Since(began))

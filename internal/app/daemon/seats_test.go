@@ -134,19 +134,24 @@ func TestTC10Seats(t *testing.T) {
 			t.Fatalf("call %d: %d %v", i+1, n, err)
 		}
 	}
+	time.Sleep(time.Second) // so that the session is written down
 	p := c.homeOf("/calls?method=tools/call&limit=1")
 	c.remove(p)
 	p.signal(syscall.SIGKILL)
 	p.ended()
-	began := time.Now()
-	for i := range 9 {
-		n, err := countOf(c.next().rig)
-		if err != nil || n != i+7 {
-			t.Errorf("call %d afterwards: %d %v", i+1, n, err)
+	began, last, lost := time.Now(), 6, 0
+	for range 9 {
+		switch n, err := countOf(c.next().rig); {
+		case err != nil && strings.Contains(err.Error(), "replica_lost"): // on a connection that was still there
+			lost++
+		case err != nil || n != last+1:
+			t.Errorf("%d after %d: %v", n, last, err)
+		default:
+			last = n
 		}
 	}
-	if took := time.Since(began); took > patience(13*time.Second) {
-		t.Errorf("they took %s", took)
+	if took := time.Since(began); took > patience(13*time.Second) || lost > 2 {
+		t.Errorf("they took %s, and %d were lost", took, lost)
 	}
 }
 
