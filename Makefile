@@ -112,7 +112,7 @@ cluster-short: ## replicas that are killed and stopped under load, briefly, and 
 cluster-test: export DRAGOMAN_CLUSTER_TEST = long
 cluster-test: export DRAGOMAN_CLUSTER_SOAK = $(SOAK)
 cluster-test: ## all tests of replicas, with PostgreSQL, HAProxy and nginx (unpacks Debian's packages), the matrix and the suite through a balancer, and SOAK=10m
-	.ci/postgres go test -count=1 -timeout 30m -run 'TestTC[0-9]' ./internal/app/daemon ./internal/team/cluster
+	.ci/postgres go test -count=1 -timeout 30m -p 1 -run 'TestTC[0-9]' ./internal/app/daemon ./internal/team/cluster
 	cd test && ../.ci/postgres ../.ci/remote go test -count=1 -timeout 60m -v ./cluster
 	cd test && ../.ci/postgres go run ./conformance -only replicas
 

@@ -55,7 +55,7 @@ func suiteMode() int {
 	list := flag.Bool("list", false, "name the legs and end")
 	verbose := flag.Bool("v", false, "report every scenario, not only what failed")
 	parallel := flag.Int("p", 2, "legs at the same `time`")
-	within := flag.Duration("timeout", 10*time.Minute, "limit of the whole run")
+	within := flag.Duration("timeout", 14*time.Minute, "limit of the whole run")
 	program := flag.String("dragoman", "", "test this `program` instead of building one")
 	flag.Parse()
 	match, err := regexp.Compile(*only)
