@@ -145,6 +145,7 @@ func New(o Options) *API {
 		o.Env = func(string) (string, bool) { return "", false }
 	}
 	p, alias := project{o.Project}, newAliases(o.AliasKey)
+	h := house{project: p, access: o.Access, desk: o.Desk, roster: o.Roster, safe: o.Safe}
 	all := &fleet{o.Fleet, o.Access, p}
 	a := &API{
 		opts: o, project: p, fleet: all, document: sync.OnceValue(func() object { return document(o.Version) }),
@@ -155,14 +156,13 @@ func New(o Options) *API {
 			started: time.Now(), version: o.Version, config: o.Config, demoClients: o.DemoClients,
 		},
 		catalogAPI: catalogAPI{project: p},
-		clientAPI:  clientAPI{project: p, alias: alias},
-		callAPI:    callAPI{project: p, access: o.Access, calls: o.Calls, alias: alias, fleet: all, streams: NewStreams(mostCallStreams)},
+		clientAPI:  clientAPI{project: p, house: h, alias: alias},
+		callAPI:    callAPI{project: p, house: h, access: o.Access, calls: o.Calls, alias: alias, fleet: all, streams: NewStreams(mostCallStreams)},
 		logAPI:     logAPI{project: p, recent: o.Recent, fleet: all, streams: NewStreams(mostLogStreams)},
 		runAPI:     runAPI{project: p, access: o.Access, version: o.Version, streams: NewStreams(mostRunStreams), safe: o.Safe},
 		examAPI:    examAPI{project: p, streams: NewStreams(mostExamStreams)},
 		draftAPI:   draftAPI{project: p, config: o.Config, env: o.Env, secrets: o.Secrets, reload: o.Reload, log: o.Log},
 	}
-	h := house{project: p, access: o.Access, desk: o.Desk, roster: o.Roster, safe: o.Safe}
 	a.keyAPI, a.peopleAPI, a.secretAPI, a.promptAPI = keyAPI{h, o.Calls}, peopleAPI{h, linkBase(&o), a.ProjectNames, a.inUse}, secretAPI{h}, promptAPI{h}
 	a.exampleAPI = exampleAPI{h, &a.runAPI}
 	a.grantAPI, a.pinAPI, a.questionAPI = grantAPI{h, o.Ledger}, pinAPI{h}, questionAPI{h, all}

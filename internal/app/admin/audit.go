@@ -17,7 +17,6 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/work"
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
-	"github.com/dragoman-mcp/dragoman/internal/team/access"
 	"github.com/dragoman-mcp/dragoman/internal/team/audit"
 )
 
@@ -266,16 +265,6 @@ func (a *auditAPI) ExportAudit(ctx context.Context, w http.ResponseWriter, q Aud
 		page, bad = a.FindAudit(ctx, q)
 	}
 	panic(http.ErrAbortHandler) // so that nobody takes it for the whole file
-}
-
-// doer returns the name of the person or key with a subject, and the subject itself if there is none.
-func (a *auditAPI) doer(subject string) string {
-	if id, is := strings.CutPrefix(subject, access.KeySubject); is && a.safe != nil {
-		if k, ok := a.safe.Store().Snapshot().Key(id); ok {
-			return k.Name
-		}
-	}
-	return a.nameOf(subject)
 }
 
 func (a *auditAPI) showEntry(e *audit.Entry) AuditEntry {

@@ -59,6 +59,7 @@ type CallClient struct {
 	Version   string `json:"version,omitempty" doc:"the version of the client's program, as the client states it"`
 	Revision  string `json:"revision,omitempty" doc:"the client's protocol revision; left out if it isn't known"`
 	Principal string `json:"principal,omitempty" doc:"an alias of the client's principal, which doesn't reveal it"`
+	Who       string `json:"who,omitempty" doc:"the name of the key or person whose credentials the client uses; only for operators"`
 }
 
 // CallLoss describes something that Dragoman left out of a call, and the reason.
@@ -96,6 +97,7 @@ type CallQuery struct {
 	Server, Client, Method, Outcome, Text string // the query parameters of /api/v1/calls; "" selects all calls
 	Before                                uint64 // only calls with a lower number, or that have started earlier if it's a time; 0 means no limit
 	Limit                                 int    // the maximum number of calls to return
+	Named                                 bool   // with CallClient.Who, which is for operators
 }
 
 // readCallQuery reads the query parameters of a request.
@@ -146,10 +148,10 @@ func (q *CallQuery) selects(c *Call) bool {
 		return false
 	}
 	switch {
-	case q.Client != "" && !strings.EqualFold(q.Client, c.Client.Name) && q.Client != c.Client.Principal:
+	case q.Client != "" && !strings.EqualFold(q.Client, c.Client.Name) && !strings.EqualFold(q.Client, c.Client.Who) && q.Client != c.Client.Principal:
 	case q.Method != "" && q.Method != c.Method:
 	case q.Outcome != "" && q.Outcome != c.Outcome && !(q.Outcome == "loss" && len(c.Losses) > 0):
-	case q.Text != "" && !has(c.Server, c.Name, c.Target, c.Method, c.Client.Name, c.Cause, c.TraceID):
+	case q.Text != "" && !has(c.Server, c.Name, c.Target, c.Method, c.Client.Name, c.Client.Who, c.Cause, c.TraceID):
 	default:
 		return true
 	}
@@ -159,6 +161,7 @@ func (q *CallQuery) selects(c *Call) bool {
 // callAPI shows the calls of clients with their messages, and records them.
 type callAPI struct {
 	project project
+	house   house
 	access  *Access
 	calls   *calls.Ring
 	alias   *aliases
@@ -216,7 +219,7 @@ func (a *callAPI) CallsOf(q CallQuery) Calls {
 		if !q.may(&c) {
 			continue
 		}
-		x := a.call(&c, now, clean)
+		x := a.call(&c, now, clean, q.Named)
 		if !q.selects(&x) {
 			continue
 		}
@@ -258,8 +261,8 @@ func (a *callAPI) cleaner() func(server, text string) string {
 }
 
 // call converts a calls.Call to a Call. For a call that is still running, Seconds is measured until
-// now.
-func (a *callAPI) call(c *calls.Call, now time.Time, clean func(server, text string) string) Call {
+// now. If named is true, it has CallClient.Who.
+func (a *callAPI) call(c *calls.Call, now time.Time, clean func(server, text string) string, named bool) Call {
 	text := func(s string) string { return clean(c.Server, s) }
 	x := Call{
 		Project: a.project.name(), Replica: a.fleet.self(), Number: c.Number, Outcome: string(c.Outcome), Cause: c.Cause, Code: c.Code,
@@ -272,6 +275,9 @@ func (a *callAPI) call(c *calls.Call, now time.Time, clean func(server, text str
 	}
 	if c.Running() {
 		x.Outcome, x.Seconds = OutcomeRunning, now.Sub(c.Start).Seconds()
+	}
+	if named {
+		x.Client.Who = a.house.callerOf(c.Client.Who)
 	}
 	for _, l := range c.Losses {
 		x.Losses = append(x.Losses, CallLoss{text(l.What), text(l.Why)})
@@ -292,6 +298,7 @@ func (a *callAPI) readCalls(r *http.Request) (any, *Problem) {
 	if bad != nil {
 		return nil, bad
 	}
+	q.Named = a.house.knowsCallers(r)
 	out := a.CallsOf(q)
 	reason := a.reasonsFor(r)
 	for i := range out.Calls {
@@ -308,6 +315,7 @@ func (a *callAPI) writeCallStream(w http.ResponseWriter, r *http.Request) *Probl
 	if bad != nil {
 		return bad
 	}
+	q.Named = a.house.knowsCallers(r)
 	ring := a.calls
 	after := ring.Last(q.Limit)
 	if id := lastEventID(r); id != "" && !parseEventID(id, ring.Epoch(), &after) {
@@ -324,7 +332,7 @@ func (a *callAPI) writeCallStream(w http.ResponseWriter, r *http.Request) *Probl
 			if !q.may(&ended[i]) {
 				continue
 			}
-			x := a.call(&ended[i], ended[i].Start, clean)
+			x := a.call(&ended[i], ended[i].Start, clean, q.Named)
 			if !q.selects(&x) {
 				continue
 			}

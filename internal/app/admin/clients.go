@@ -8,6 +8,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/app/runtime"
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 )
 
@@ -29,6 +30,7 @@ type Client struct {
 	Transport    string    `json:"transport" doc:"stdio, http, sse or inmem (a client inside the process)"`
 	Capabilities []string  `json:"capabilities" doc:"the names of the capabilities that the client has declared"`
 	Principal    string    `json:"principal,omitempty" doc:"an alias of the client's principal, which doesn't reveal it"`
+	Who          string    `json:"who,omitempty" doc:"the name of the key or person whose credentials the client uses; only for operators"`
 	Remote       string    `json:"remote,omitempty" doc:"the network address of the client"`
 	Endpoint     string    `json:"endpoint" doc:"the path of the endpoint that the client uses"`
 	Server       string    `json:"server,omitempty" doc:"the endpoint's server, if it has only one"`
@@ -45,12 +47,13 @@ const maxCapabilities = 16
 // clientAPI shows the clients.
 type clientAPI struct {
 	project project
+	house   house
 	alias   *aliases
 }
 
 // readClients answers /clients.
 func (a *clientAPI) readClients(r *http.Request) (any, *Problem) {
-	all := a.clients()
+	all := a.clients(a.house.knowsCallers(r))
 	p, bad := pageOf(r, all, func(c *Client) string { return clientKey(c) })
 	if bad != nil {
 		return nil, bad
@@ -68,20 +71,20 @@ func clientKey(c *Client) string {
 	return kind + c.Since.Format("20060102150405.000000000") + c.Endpoint + "\x00" + c.ID
 }
 
-// clients returns all clients, sorted by clientKey.
-func (a *clientAPI) clients() []Client {
+// clients returns all clients, sorted by clientKey. If named is true, they have Client.Who.
+func (a *clientAPI) clients(named bool) []Client {
 	reports := a.project.ClientReports()
 	out := make([]Client, 0, len(reports))
 	for i := range reports {
-		out = append(out, a.client(&reports[i]))
+		out = append(out, a.client(&reports[i], named))
 	}
 	slices.SortFunc(out, func(x, y Client) int { return strings.Compare(clientKey(&x), clientKey(&y)) })
 	return out
 }
 
 // client converts a ClientReport to a Client. It masks secrets in the strings that the client sent,
-// and limits their length.
-func (a *clientAPI) client(x *runtime.ClientReport) Client {
+// and limits their length. If named is true, it has Client.Who.
+func (a *clientAPI) client(x *runtime.ClientReport, named bool) Client {
 	text := func(key string) string {
 		s, _ := jsonrpc.Text(x.Info, jsonrpc.Find(x.Info, jsonrpc.Whole(x.Info), key))
 		return excerpt.Line(excerpt.MaskSecrets(s), maxName)
@@ -90,6 +93,9 @@ func (a *clientAPI) client(x *runtime.ClientReport) Client {
 		ID: x.ID, Transport: x.Transport, Principal: a.alias.of(x.Who.Key()), Remote: x.Remote, Endpoint: x.Path, Server: x.Server,
 		Conversation: x.Session, Since: x.Since.UTC(), LastMessage: x.Last.UTC(), Requests: x.Requests, Running: x.Running, Capabilities: []string{},
 		Revision: revisionText(x.Revision),
+	}
+	if named {
+		c.Who = a.CallerOf(x.Who)
 	}
 	if x.Info != nil {
 		c.Name, c.Title, c.Version = text("name"), text("title"), text("version")
@@ -108,12 +114,16 @@ func (a *clientAPI) client(x *runtime.ClientReport) Client {
 	return c
 }
 
+// CallerOf returns what people call the key or the person whose credentials a client uses, or "" for the local user.
+// Only operators may know it.
+func (a *clientAPI) CallerOf(who *identity.Principal) string { return a.house.callerOf(who) }
+
 // readClient answers /clients/{id}.
 func (a *clientAPI) readClient(r *http.Request) (any, *Problem) {
 	id := r.PathValue("id")
 	for _, x := range a.project.ClientReports() {
 		if x.ID == id {
-			return a.client(&x), nil
+			return a.client(&x, a.house.knowsCallers(r)), nil
 		}
 	}
 	return nil, &Problem{Type: "no-such-client", Title: "No such client", Status: http.StatusNotFound, Detail: "The client has disconnected, or has sent nothing for an hour."}

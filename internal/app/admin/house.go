@@ -1,10 +1,13 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 	"github.com/dragoman-mcp/dragoman/internal/team/access"
@@ -76,6 +79,37 @@ func (h *house) is(who *identity.Principal, project string, role identity.Role) 
 
 // nameOf returns the name of the person with a subject, and the subject itself if it is nobody's.
 func (h *house) nameOf(subject string) string { return h.roster.People().Name(subject) }
+
+// doer returns the name of the person or key with a subject, and the subject itself if there is none.
+func (h *house) doer(subject string) string {
+	if id, is := strings.CutPrefix(subject, access.KeySubject); is && h.safe != nil {
+		if k, ok := h.safe.Store().Snapshot().Key(id); ok {
+			return k.Name
+		}
+	}
+	return h.nameOf(subject)
+}
+
+// callerOf returns what people call the key or the person whose credentials a client uses. It returns "" for the local
+// user, who needs none.
+func (h *house) callerOf(who *identity.Principal) string {
+	switch {
+	case who.Key() == "":
+		return ""
+	case who.Name != "" || h.closed() != nil:
+		return excerpt.Line(cmp.Or(who.Name, who.Subject), maxName)
+	}
+	return h.doer(who.Subject)
+}
+
+// knowsCallers reports whether whoever has sent a request may know the names of keys and people: operators may.
+func (h *house) knowsCallers(r *http.Request) bool {
+	if r == nil {
+		return false
+	}
+	who, err := h.access.Check(r)
+	return err == nil && h.access.May(who, h.project.name(), identity.Operator) == nil
+}
 
 // note returns a sentence if the store forgets everything when the process ends, and "" otherwise.
 func (h *house) note() string {

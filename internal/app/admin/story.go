@@ -123,7 +123,7 @@ func (a *callAPI) StoryOf(number uint64) (s Story, ok bool) {
 	if recorded {
 		c = told.Call
 	}
-	s = Story{Call: a.call(&c, time.Now(), a.cleaner()), Messages: []Message{}, Missed: told.Missed, Notes: []Note{}}
+	s = Story{Call: a.call(&c, time.Now(), a.cleaner(), false), Messages: []Message{}, Missed: told.Missed, Notes: []Note{}}
 	mask := a.masker()
 	var notes calls.Notes
 	for i := range told.Messages {
@@ -157,7 +157,10 @@ func (a *callAPI) StoryFrom(r *http.Request, id string) (s Story, bad *Problem) 
 	default:
 		var ok bool
 		if s, ok = a.StoryOf(number); !ok {
-			bad = noCall(number)
+			return s, noCall(number)
+		}
+		if c, ok := a.calls.Find(number); ok && a.house.knowsCallers(r) {
+			s.Client.Who = a.house.callerOf(c.Client.Who)
 		}
 	}
 	return s, bad

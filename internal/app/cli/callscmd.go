@@ -329,6 +329,9 @@ func callRow(c *admin.Call, zone *time.Location, width int) []screen.Cell {
 	if narrow(width) {
 		started, client = time.TimeOnly, c.Client.Name
 	}
+	if c.Client.Who != "" {
+		client = strings.TrimSuffix(c.Client.Who+": "+c.Client.Name, ": ")
+	}
 	if width > 0 {
 		note = strings.Join(callAside(c), "; ")
 	}

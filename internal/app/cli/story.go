@@ -97,8 +97,11 @@ func (p *storyPrinter) head(zone *time.Location) {
 		fmt.Fprintf(p, " on %s", clean(c.Server))
 	}
 	fmt.Fprintf(p, "\n%s, started %s, took %s\n", clean(c.Outcome), c.Started.In(zone).Format(time.DateTime), tookOf(c))
-	who := strings.TrimSpace(c.Client.Name + " " + c.Client.Version)
-	fmt.Fprintf(p, "client: %s, revision %s", cmp.Or(clean(who), "unknown"), cmp.Or(c.Client.Revision, "unknown"))
+	who := cmp.Or(strings.TrimSpace(c.Client.Name+" "+c.Client.Version), "unknown")
+	if c.Client.Who != "" {
+		who += " of " + c.Client.Who
+	}
+	fmt.Fprintf(p, "client: %s, revision %s", clean(who), cmp.Or(c.Client.Revision, "unknown"))
 	if c.Revision != "" {
 		fmt.Fprintf(p, "; server: revision %s", c.Revision)
 	}

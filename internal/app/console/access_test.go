@@ -265,6 +265,8 @@ func (s *source) CallsOf(q admin.CallQuery) (out admin.Calls) {
 
 func (s *source) CallsFrom(_ *http.Request, q admin.CallQuery) admin.Calls { return s.CallsOf(q) }
 
+func (*source) CallerOf(who *identity.Principal) string { return who.Key() }
+
 func (s *source) StoryFrom(_ *http.Request, id string) (admin.Story, *admin.Problem) {
 	number, _ := strconv.ParseUint(id, 10, 64)
 	if x, ok := s.StoryOf(number); ok {

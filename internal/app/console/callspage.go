@@ -75,6 +75,7 @@ func (p *callPages) calls(r *http.Request) (*View, error) {
 	l.Clients = choices(q.Get("client"), "any client", names...)
 	query := admin.CallQuery{Server: q.Get("server"), Client: q.Get("client"), Method: q.Get("method"), Outcome: q.Get("outcome"), Text: l.Search}
 	l.Any = query != admin.CallQuery{}
+	query.Named = may(r, identity.Operator)
 	if l.Any {
 		query.Limit = mostCounted
 		l.Total = uint64(len(p.source.CallsOf(query).Calls))

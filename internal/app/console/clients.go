@@ -4,20 +4,28 @@ import (
 	"cmp"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
+	"github.com/dragoman-mcp/dragoman/internal/app/runtime"
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 )
+
+// ofCaller is a client as the list shows it.
+type ofCaller struct {
+	clientSum
+	Whose string // the names of the keys and people whose credentials it uses; "" for viewers
+}
 
 // clientList has the values of the page that lists clients.
 type clientList struct {
 	Q      url.Values
 	Search string
 	Eras   []choice
-	Rows   []clientSum
+	Rows   []ofCaller
 	Pager  pager
 	All    int
 	Key    string
@@ -51,7 +59,34 @@ func (c clientSum) Word() string {
 type clientPages struct {
 	source interface {
 		CallsOf(admin.CallQuery) admin.Calls
+		CallerOf(*identity.Principal) string
 	}
+}
+
+// mostWhose is how many names the list has of one client.
+const mostWhose = 3
+
+// whose returns the names of the keys and people whose credentials a client uses.
+func (p *clientPages) whose(r *http.Request, x *clientSum) string {
+	var names []string
+	for i := range x.Sessions {
+		if name := p.callerOf(r, x.Sessions[i].Who); name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	if more := len(names) - mostWhose; more > 0 {
+		names = append(names[:mostWhose], plural(more, "other"))
+	}
+	return strings.Join(names, ", ")
+}
+
+// callerOf returns the name of the key or person whose credentials a client uses, if the viewer may know it.
+func (p *clientPages) callerOf(r *http.Request, who *identity.Principal) string {
+	if !may(r, identity.Operator) {
+		return ""
+	}
+	return p.source.CallerOf(who)
 }
 
 func (p *clientPages) register(f *frame) {
@@ -66,25 +101,26 @@ func (p *clientPages) clients(r *http.Request) (*View, error) {
 	t, q := sumsOf(r), r.URL.Query()
 	l := &clientList{Q: q, Search: q.Get("q"), All: len(t.Clients)}
 	l.Eras = choices(q.Get("era"), "any era", "legacy", "legacy", "modern", "modern")
-	var all []clientSum
-	for _, x := range t.Clients {
-		if matches(l.Search, x.Title(), x.Revision(), x.transport) && (q.Get("era") == "" || q.Get("era") == x.revision.Era()) {
+	var all []ofCaller
+	for _, sum := range t.Clients {
+		x := ofCaller{sum, p.whose(r, &sum)}
+		if matches(l.Search, x.Title(), x.Revision(), x.transport, x.Whose) && (q.Get("era") == "" || q.Get("era") == x.revision.Era()) {
 			all = append(all, x)
 		}
 	}
-	sorted(all, q, "-last", map[string]func(a, b clientSum) int{
-		"name": func(a, b clientSum) int {
+	sorted(all, q, "-last", map[string]func(a, b ofCaller) int{
+		"name": func(a, b ofCaller) int {
 			return strings.Compare(strings.ToLower(a.Title()), strings.ToLower(b.Title()))
 		},
-		"revision": func(a, b clientSum) int { return strings.Compare(a.Revision(), b.Revision()) },
-		"calls":    func(a, b clientSum) int { return cmp.Compare(a.Calls, b.Calls) },
-		"all":      func(a, b clientSum) int { return cmp.Compare(a.All, b.All) },
-		"lost":     func(a, b clientSum) int { return cmp.Compare(a.Lost, b.Lost) },
-		"last":     func(a, b clientSum) int { return a.Last.Compare(b.Last) },
+		"revision": func(a, b ofCaller) int { return strings.Compare(a.Revision(), b.Revision()) },
+		"calls":    func(a, b ofCaller) int { return cmp.Compare(a.Calls, b.Calls) },
+		"all":      func(a, b ofCaller) int { return cmp.Compare(a.All, b.All) },
+		"lost":     func(a, b ofCaller) int { return cmp.Compare(a.Lost, b.Lost) },
+		"last":     func(a, b ofCaller) int { return a.Last.Compare(b.Last) },
 	})
 	l.Rows, l.Pager = paged(all, q)
 	for _, x := range l.Rows {
-		l.Key += x.ID() + " "
+		l.Key += x.ID() + " " + x.Whose + " "
 	}
 	if q.Get("sort") == "" { // the default order is by last call, so the order changes too often to be part of the key
 		l.Key = strconv.Itoa(len(t.Clients))
@@ -95,10 +131,17 @@ func (p *clientPages) clients(r *http.Request) (*View, error) {
 // clientView has the values of the page that shows one client.
 type clientView struct {
 	clientSum
+	Connections  []connected
 	Capabilities []capability
 	Recent       []admin.Call
 	Key          string
 	Lacks        []string
+}
+
+// connected is a connection of the client, and the name of the key or person whose credentials it uses.
+type connected struct {
+	runtime.ClientReport
+	Whose string
 }
 
 // capability is a capability of the client. Name is the name in the protocol.
@@ -111,6 +154,9 @@ func (p *clientPages) client(r *http.Request) (*View, error) {
 			continue
 		}
 		v := &clientView{clientSum: x, Recent: p.source.CallsOf(admin.CallQuery{Client: x.name, Limit: 20}).Calls}
+		for _, s := range x.Sessions {
+			v.Connections = append(v.Connections, connected{s, p.callerOf(r, s.Who)})
+		}
 		v.Capabilities = capabilities(x.Caps)
 		v.Key = string(x.Caps)
 		return &View{Title: x.Title(), Crumbs: []Crumb{{"Clients", pathOf("clients")}}, Data: v}, nil

@@ -44,6 +44,9 @@ type Source interface {
 	// for all methods that are called like that.
 	CallsOf(admin.CallQuery) admin.Calls
 	CallsFrom(*http.Request, admin.CallQuery) admin.Calls
+	// CallerOf returns the name of the key or the person whose credentials a client uses, or "" for the local user. It's
+	// for operators.
+	CallerOf(*identity.Principal) string
 	// StoryOf returns a call of this process with its messages. ok is false if the call is not known. StoryFrom returns
 	// that of any replica.
 	StoryOf(number uint64) (s admin.Story, ok bool)
