@@ -180,6 +180,7 @@ var lockExceptions = map[string]string{
 	"internal/app/cli/status.go: status.print: the interface out is called":                                                                    drawing,
 	"internal/app/runtime/project.go: Project.apply: Project.adoptLocked is called: the callback Credentials is called, by way of NewUpstream": signs,
 	"internal/app/runtime/project.go: Project.adoptLocked: NewUpstream is called: the callback Credentials is called":                          signs,
+	"internal/relay/upstream/heirs.go: broker.inherit: the interface Seats is called":                                                          leftOnce,
 	"internal/relay/downstream/ask.go: requestCaller.notify: the interface responder is called":                                                oneResponse,
 	"internal/relay/downstream/ask.go: requestCaller.finish: the interface responder is called":                                                oneResponse,
 	"internal/relay/conn/flow.go: flow.take: Conn.refuse is called: the interface link is called, by way of Conn.respond":                      oneCall,
@@ -201,6 +202,7 @@ var lockExceptions = map[string]string{
 
 // These are the reasons in lockExceptions. They mean that the lock only orders the writes to one target.
 const (
+	leftOnce    = "Left only looks into memory, and whoever gets what was left has to begin to open the session before another call chooses one"
 	drafts      = "drafts.mu is of the drafts of one project, and Homes.Parse reads a text and secrets that are in memory"
 	signs       = "Options.Credentials makes an object and waits for nobody"
 	drawing     = "status.mu is of one terminal"
