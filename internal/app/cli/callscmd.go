@@ -42,7 +42,8 @@ func newCallsCommand(w *world) *cobra.Command {
 		Short: "Print the calls that clients make through a running \"dragoman serve\"",
 		Long: `Print the last calls of clients to a running "dragoman serve", the oldest first.
 A line has the client, the server, the tool or method, the outcome and the
-duration. Why a call failed stands at its end, on a terminal under it.
+duration. Before the client is the name of its key or person, if it has one. Why
+a call failed stands at its end, on a terminal under it.
 
 With NUMBER, print the messages of one call, on the client's side and on the
 server's, with what was changed between them and why. A letter marks each

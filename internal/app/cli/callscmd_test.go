@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
+	"github.com/dragoman-mcp/dragoman/internal/base/screen"
 	"github.com/dragoman-mcp/dragoman/internal/transport/eventstream"
 )
 
@@ -88,5 +89,19 @@ func TestFollowCalls(t *testing.T) {
 	}
 	if got := out.take(); strings.Count(got, "\n") != 4 || !strings.Contains(got, `"name":"releases__publish"`) {
 		t.Errorf("printed:\n%s", got)
+	}
+}
+
+// TestWhoseCall checks that a row and the story of a call name the key or the person.
+func TestWhoseCall(t *testing.T) {
+	t.Parallel()
+	x := admin.Call{Number: 1, Outcome: "ok", Client: admin.CallClient{Name: "Cursor", Version: "1", Who: "laptop\x1b[2J"}, Method: "tools/list"}
+	if got := callRow(&x, time.UTC, 0)[4].Text; got != "laptop\x1b[2J: Cursor" {
+		t.Errorf("%q", got)
+	}
+	table := callTable(false, 0)
+	table.Rows = [][]screen.Cell{callRow(&x, time.UTC, 0)}
+	if text := table.Text(); strings.Contains(text, "\x1b") || !strings.Contains(text, "laptop") {
+		t.Errorf("%q", text)
 	}
 }
