@@ -32,6 +32,9 @@ func TestReloadsAreActs(t *testing.T) {
 	const ruled = "dragoman: {audit: {calls: names}, policy: [{match: 'a/*', do: deny}], projects: {shop: {}}}\nmcpServers: {a: {command: /nothing/here, env: {TOKEN: hunter22}}}\n"
 	w.write(t, ruled)
 	w.waitLog(t, "configuration applied", 1)
+	if a := reload(); a.status != http.StatusOK || !strings.Contains(a.body, "Added: a.") { // who asks after the watch was faster
+		t.Fatal(a)
+	}
 	w.write(t, strings.ReplaceAll(ruled, "do: deny", "do: confirm"))
 	if a := reload(); a.status != http.StatusOK {
 		t.Fatal(a)

@@ -682,9 +682,7 @@ func (d *daemon) watch(ctx context.Context, hup <-chan os.Signal) {
 			by = asked.by
 		}
 		what, err := w.load(ctx, by, sure)
-		if asked.done != nil {
-			asked.done <- reloaded{what, err}
-		}
+		w.tell(asked, what, err)
 	}
 }
 
@@ -695,6 +693,29 @@ type watching struct {
 	empty     emptiness
 	unchanged time.Time // when the file was last loaded without a change of the configuration
 	refused   string    // the last refusal published since a configuration was applied; "" if there is none
+	untold    string    // what the last change did that was applied because the file has changed, if nobody has asked since
+	applied   time.Time // when that was
+}
+
+// unchanged is the answer to who asks for a configuration that is in use already.
+const unchanged = "The configuration is unchanged."
+
+// justNow is how long a change counts as that of whoever asks for it.
+const justNow = time.Minute
+
+// tell answers who has asked. A command that changes the file asks then, and we may have seen the file before that: the
+// change is applied, and who has made it still has to hear of it.
+func (w *watching) tell(asked askedReload, what string, err error) {
+	switch {
+	case asked.done != nil:
+		if what == unchanged && w.untold != "" && time.Since(w.applied) < justNow {
+			what = w.untold
+		}
+		w.untold = ""
+		asked.done <- reloaded{what, err}
+	case err == nil && what != "" && what != unchanged:
+		w.untold, w.applied = what, time.Now()
+	}
 }
 
 // load loads the configuration file and applies it. It returns what has changed, in sentences, or why
@@ -732,7 +753,7 @@ func (w *watching) load(ctx, by context.Context, sure bool) (what string, err er
 		w.unchanged = time.Now()
 		log("configuration is unchanged")
 		w.refusal.Store(nil)
-		return "The configuration is unchanged.", nil
+		return unchanged, nil
 	}
 	changes, later := s.Since(current), changedLater(w.opts.Config, current, s)
 	changes.Settings = appliedNow(changes.Settings, current, s)
