@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
@@ -18,12 +19,20 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request, body []byte, er
 	}
 	var f flight
 	if !s.flights.add(&f) {
-		s.limited(w, "", httpdoor.Stopping)
+		s.stopping(w, r, body, "")
 		return true
 	}
 	defer f.remove()
 	s.opts.Forward.Forward(w, r, body, to)
 	return true
+}
+
+// stopping refuses a request that comes after the last. Another process that has passed it on to us looks again where it
+// goes.
+func (s *Server) stopping(w http.ResponseWriter, r *http.Request, body []byte, id jsonrpc.ID) {
+	if f := s.opts.Forward; f == nil || !f.Forward(w, r, body, &transport.Elsewhere{Again: true}) {
+		s.limited(w, id, httpdoor.Stopping)
+	}
 }
 
 // misplaced returns a *transport.Elsewhere if the headers name a session of another process. Modern

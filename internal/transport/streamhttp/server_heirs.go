@@ -68,10 +68,7 @@ func seeksOn(ctx context.Context, try int, end time.Time) bool {
 func (s *Server) passes(w http.ResponseWriter, r *http.Request, h headers, to *transport.Elsewhere) bool {
 	var f flight
 	if !s.flights.add(&f) {
-		// Whoever has passed the request on to us finds another place for it.
-		if !s.opts.Forward.Forward(w, r, h.body, &transport.Elsewhere{Again: true}) {
-			s.limited(w, "", httpdoor.Stopping)
-		}
+		s.stopping(w, r, h.body, "")
 		return true
 	}
 	defer f.remove()

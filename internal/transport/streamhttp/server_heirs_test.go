@@ -18,6 +18,7 @@ type house struct {
 	given []string
 	heirs bool
 	away  bool // Find says that another process has everything
+	hop   bool // requests come from another process
 }
 
 func (h *house) Seal(string, []byte) string {
@@ -63,11 +64,15 @@ func (h *house) Give(_ context.Context, all []transport.Estate) (lost []string, 
 func (h *house) Reaches(*http.Request, *transport.Elsewhere) bool { return true }
 
 func (h *house) Forward(w http.ResponseWriter, _ *http.Request, _ []byte, to *transport.Elsewhere) bool {
-	if to.Home == "there" {
+	switch {
+	case h.hop:
+		w.WriteHeader(http.StatusMisdirectedRequest)
+	case to.Home == "there":
 		w.WriteHeader(http.StatusTeapot)
-		return true
+	default:
+		return false
 	}
-	return false
+	return true
 }
 
 // TestHandOver gives a session away: its stream ends, and its requests go to another process. Without an heir, it stays.

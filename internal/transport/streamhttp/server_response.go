@@ -79,7 +79,7 @@ func (s *Server) serve(ctx context.Context, res *response, in transport.Incoming
 		if res.modern {
 			res.conv.Close(errClosed)
 		}
-		s.limited(res.w, res.id, httpdoor.Stopping)
+		s.stopping(res.w, res.r, in.Msg.Raw, res.id)
 		return true
 	}
 	defer res.remove()

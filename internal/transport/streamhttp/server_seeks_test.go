@@ -36,3 +36,21 @@ func TestSeeksOn(t *testing.T) {
 		t.Errorf("status %d after %d tries: %s", a.status, tries, a.body)
 	}
 }
+
+// TestTooLateForAHop sends requests to a server that has stopped. Clients are refused, and another process that passes a
+// request on looks for a better place.
+func TestTooLateForAHop(t *testing.T) {
+	h := &house{}
+	d := open(t, &hall{}, func(o *Options) { o.Forward = h })
+	if err := d.server.Close(); err != nil {
+		t.Fatal(err)
+	}
+	body, headers := modernCall("7")
+	if a := d.post(body, headers...); a.status != http.StatusServiceUnavailable {
+		t.Errorf("a client's: status %d: %s", a.status, a.body)
+	}
+	h.hop = true
+	if a := d.post(body, headers...); a.status != http.StatusMisdirectedRequest {
+		t.Errorf("one that was passed on: status %d: %s", a.status, a.body)
+	}
+}
