@@ -313,17 +313,28 @@ func (b *busy) live(prefix string) {
 	})
 }
 
-// awaitRunning waits until two calls are running in each project.
+// awaitRunning waits until two calls of tools are running in each project, and the servers have them. A list that is being
+// read runs there, too, so the servers alone don't say it.
 func (s *street) awaitRunning() {
-	running := func(project string) (n int) {
-		for _, st := range s.Project(project).Report().Servers {
-			n += st.Running
+	running := func(project string) (tools, atServers int) {
+		for _, c := range s.Project(project).Calls().All() {
+			if c.Running() && c.Method == mcp.MethodCallTool {
+				tools++
+			}
 		}
-		return n
+		for _, st := range s.Project(project).Report().Servers {
+			atServers += st.Running
+		}
+		return tools, atServers
 	}
-	for begun := time.Now(); running("default") != 2 || running("shop") != 2; time.Sleep(time.Millisecond) {
+	for begun := time.Now(); ; time.Sleep(time.Millisecond) {
+		a, x := running("default")
+		b, y := running("shop")
+		if a == 2 && x == 2 && b == 2 && y == 2 {
+			return
+		}
 		if time.Since(begun) > 30*time.Second {
-			s.open.t.Fatalf("%d and %d calls are running", running("default"), running("shop"))
+			s.open.t.Fatalf("%d and %d calls are running, and %d and %d requests", a, b, x, y)
 		}
 	}
 }
