@@ -226,7 +226,5 @@ func TestTC37(t *testing.T) {
 		t.Errorf("another key: %v", err)
 	}
 	f.everything()
-	if n := len(f.all[0].statusOnly().Replicas); n != len(f.all) {
-		t.Errorf("there are %d replicas", n)
-	}
+	soon(t, "there are the three replicas", func() bool { return len(f.all[0].statusOnly().Replicas) == len(f.all) })
 }
