@@ -8,7 +8,8 @@
 // code. bench starts its own subcommands as processes: echo is the upstream server, proxy is the
 // ReverseProxy, and bare is a plain HTTP server that shows what a call and an idle connection cost at
 // least. The subcommand cluster measures what replicas cost, and starts hold, which keeps idle sessions.
-// The subcommand soak keeps thousands of sessions at "dragoman serve" for an hour and looks for leaks. All traffic stays on the loopback interface. bench works only on Linux; see README.md.
+// The subcommand soak keeps thousands of sessions at "dragoman serve" for an hour and looks for leaks.
+// All traffic stays on the loopback interface. bench works only on Linux; see README.md.
 package main
 
 import (

@@ -337,7 +337,8 @@ func (x *Record) Resumed(c *mcp.Call, number uint64) {
 	}
 	was := old.call
 	was.Trace = x.call.Trace // of the request that the client waits for
-	if was.Running() {       // the client sent the retry before End was called for the first request
+
+	if was.Running() { // the client sent the retry before End was called for the first request
 		old.into = x
 	} else {
 		r.unendLocked(old)
