@@ -190,6 +190,11 @@ func (d *daemon) settle() func(context.Context) {
 		}
 		for waits() && work.Sleep(ctx, 50*time.Millisecond) == nil {
 		}
+		// A request that comes now looks again where it goes. If we took it, it could be one of a session that was at rest
+		// for a moment only, and would end with us.
+		d.runtime.Endpoints().Refuse()
+		for d.runtime.Endpoints().Busy() > 0 && work.Sleep(ctx, 10*time.Millisecond) == nil {
+		}
 		// What is left can be given at once, or nobody takes it.
 		last := time.AfterFunc(time.Second, r.given)
 		defer last.Stop()

@@ -94,6 +94,13 @@ func (s *Endpoints) Busy() (n int) {
 	return n
 }
 
+// Refuse refuses all further requests for Streamable HTTP; see streamhttp.Server.Refuse.
+func (s *Endpoints) Refuse() {
+	for _, e := range s.List() {
+		e.http.Refuse()
+	}
+}
+
 // EndSeat ends all that runs for a seat at every endpoint: its sessions, its streams, its
 // subscriptions/listen and its requests. seat is what identity.Principal.SeatKey returns. The client is
 // told why if cause is an *mcp.Error. EndSeat returns when they have ended. Other seats go on.

@@ -221,6 +221,9 @@ func (s *Server) Drain() {
 	}
 }
 
+// Refuse refuses all requests from now on. Those that run go on, and Busy says how many they are.
+func (s *Server) Refuse() { s.flights.close() }
+
 var errClosed = errors.New("the endpoint was removed, or Dragoman is stopping")
 
 // drainTimeout is the time that clients get to read the last messages after the server was closed.

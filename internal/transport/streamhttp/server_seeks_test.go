@@ -37,20 +37,32 @@ func TestSeeksOn(t *testing.T) {
 	}
 }
 
-// TestTooLateForAHop sends requests to a server that has stopped. Clients are refused, and another process that passes a
-// request on looks for a better place.
+// TestTooLateForAHop sends requests to a server that is about to stop. Clients are refused, and another process that passes
+// a request on looks for a better place. A request that runs goes on.
 func TestTooLateForAHop(t *testing.T) {
-	h := &house{}
-	d := open(t, &hall{}, func(o *Options) { o.Forward = h })
-	if err := d.server.Close(); err != nil {
-		t.Fatal(err)
-	}
+	h, runs, ends := &house{}, make(chan bool), make(chan bool)
+	d := open(t, &hall{serve: func(ctx context.Context, in transport.Incoming, r transport.Responder) {
+		runs <- true
+		<-ends
+		finish(in, r)
+	}}, func(o *Options) { o.Forward = h })
 	body, headers := modernCall("7")
+	first := make(chan heard)
+	go func() { first <- d.post(body, headers...) }()
+	<-runs
+	d.server.Refuse()
+	if n := d.server.Busy(); n != 1 {
+		t.Errorf("%d requests run", n)
+	}
 	if a := d.post(body, headers...); a.status != http.StatusServiceUnavailable {
 		t.Errorf("a client's: status %d: %s", a.status, a.body)
 	}
 	h.hop = true
 	if a := d.post(body, headers...); a.status != http.StatusMisdirectedRequest {
 		t.Errorf("one that was passed on: status %d: %s", a.status, a.body)
+	}
+	close(ends)
+	if a := <-first; a.status != 200 || !strings.Contains(a.body, `"id":7`) {
+		t.Errorf("the one that ran: status %d: %s", a.status, a.body)
 	}
 }
