@@ -81,9 +81,9 @@ const (
 
 // entry is a kind of call, and how it has ended.
 type entry struct {
-	phase   phase
-	session bool // whether the client has one
-	end     string
+	phase phase
+	home  bool // whether one replica has what the call needs: a client's session, or one with a legacy server
+	end   string
 }
 
 // How a call ends. An error of ours is named by its cause and outcome.
@@ -120,7 +120,7 @@ func (l *ledger) send() phase {
 
 // ends notes how a call has ended, and whether the servers saw it as often as that says. A call that has begun in one phase
 // and ended in another belongs to the one in which more may go wrong.
-func (l *ledger) ends(began phase, session bool, mark, end string, took time.Duration) {
+func (l *ledger) ends(began phase, home bool, mark, end string, took time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := l.ran(mark)
@@ -138,10 +138,10 @@ func (l *ledger) ends(began phase, session bool, mark, end string, took time.Dur
 	if in == quiet {
 		in = l.now
 	}
-	if why := wrong(in, session, end); why != "" {
+	if why := wrong(in, home, end); why != "" {
 		l.accuse("%s: %q, %v, after %v: %s", mark, end, in, took, why)
 	}
-	l.entries[entry{in, session, end}]++
+	l.entries[entry{in, home, end}]++
 	l.slowest[in] = max(l.slowest[in], took)
 }
 
@@ -152,12 +152,12 @@ func (l *ledger) accuse(format string, args ...any) {
 }
 
 // wrong says what is wrong with a call that ends so, or "".
-func wrong(in phase, session bool, end string) string {
+func wrong(in phase, home bool, end string) string {
 	switch {
 	case end == result:
 	case in == killed && end == gone:
 		// It was in flight there. A connection between client and balancer says no more.
-	case session && in == killed && strings.HasPrefix(end, "replica_"):
+	case home && in == killed && strings.HasPrefix(end, "replica_"):
 		// It was passed on to the replica that was killed.
 	default:
 		return "this must not happen now"
@@ -217,7 +217,7 @@ func (s *soaking) client(ctx context.Context, p *person, legacy bool, server str
 		mark := fmt.Sprintf("mark-1-%d", id)
 		began, at := s.send(), time.Now()
 		end := s.call(p, session, server, mark, int(id))
-		s.ends(began, legacy, mark, end, time.Since(at))
+		s.ends(began, legacy || server == "old", mark, end, time.Since(at))
 		if legacy && (end == lost || end == result && rand.IntN(50) == 0) {
 			s.leave(p, session, end) // so that all replicas have sessions, also those that were started again
 			session = nil
@@ -402,11 +402,11 @@ func (s *soaking) judge(samples []reading) {
 	defer s.ledger.mu.Unlock()
 	all := 0
 	for _, e := range slices.SortedFunc(maps.Keys(s.entries), func(a, b entry) int {
-		return cmp.Or(cmp.Compare(a.phase, b.phase), cmp.Compare(fmt.Sprint(a.session), fmt.Sprint(b.session)), cmp.Compare(a.end, b.end))
+		return cmp.Or(cmp.Compare(a.phase, b.phase), cmp.Compare(fmt.Sprint(a.home), fmt.Sprint(b.home)), cmp.Compare(a.end, b.end))
 	}) {
 		all += s.entries[e]
-		client := map[bool]string{false: "without a session", true: "with a session"}[e.session]
-		s.Logf("%-14s %-18s %-40.40s %6d", e.phase, client, e.end, s.entries[e])
+		where := map[bool]string{false: "at any replica", true: "at one replica"}[e.home]
+		s.Logf("%-14s %-14s %-40.40s %6d", e.phase, where, e.end, s.entries[e])
 	}
 	s.Logf("%d sent, slowest: %v", s.sent, s.slowest)
 	if all != s.sent || s.sent < 1000 {
