@@ -163,11 +163,16 @@ func at(base string, era words.Era) string { return base + "/s/" + era.String() 
 
 // ways starts all processes. The calls of a cell go from a client to an upstream of the same era.
 func (c *clustered) ways(ctx context.Context) (all []*way, err error) {
-	alone, one, err := c.start(ctx, 1)
-	if err == nil {
-		c.members, c.homes, err = c.start(ctx, replicas)
+	var apart []*proc.Process
+	var one []string
+	for range replicas {
+		p, addr, err := c.start(ctx, 1)
+		if err != nil {
+			return nil, err
+		}
+		apart, one = append(apart, p...), append(one, addr...)
 	}
-	if err != nil {
+	if c.members, c.homes, err = c.start(ctx, replicas); err != nil {
 		return nil, err
 	}
 	for _, era := range []words.Era{words.Modern, words.Legacy} {
@@ -185,8 +190,9 @@ func (c *clustered) ways(ctx context.Context) (all []*way, err error) {
 		}
 		all = append(all,
 			&way{name: "proxy", era: era, processes: []*proc.Process{proxy}, dial: dial(func(int) string { return proxied })},
-			&way{name: "alone", era: era, processes: alone, dial: dial(func(int) string { return at(one[0], era) })},
+			&way{name: "alone", era: era, processes: apart[:1], dial: dial(func(int) string { return at(one[0], era) })},
 			&way{name: "home", era: era, processes: c.members, dial: dial(func(int) string { return at(c.homes[0], era) })},
+			&way{name: "apart", era: era, processes: apart, dial: dial(func(number int) string { return at(one[number%replicas], era) })},
 			&way{name: "three", era: era, processes: c.members, dial: dial(func(number int) string { return at(c.homes[number%replicas], era) })},
 		)
 		if era == words.Legacy { // a modern client's call to a modern server has no home
@@ -230,7 +236,7 @@ func (c *clustered) compare(ctx context.Context, clients int) error {
 	}()
 	for _, w := range all {
 		n := clients
-		if w.name == "three" {
+		if w.name == "three" || w.name == "apart" {
 			n *= replicas // so that each process has as many as one alone
 		}
 		if w.crowd, err = load.Gather(w.dial, n); err != nil {
@@ -297,6 +303,7 @@ func (c *clustered) print(all []*way) {
 	for _, era := range []words.Era{words.Modern, words.Legacy} {
 		verdict("not forwarded / alone, "+era.Letter(), 1.02, report.Ratio(find("home", era), find("alone", era)))
 		verdict("three replicas / one of them, "+era.Letter(), 1.05, report.Ratio(find("three", era), find("home", era)))
+		verdict("three replicas / three that know nothing of each other, "+era.Letter(), 1.05, report.Ratio(find("three", era), find("apart", era)))
 	}
 	var more []float64
 	home, proxy := find("home", words.Legacy), find("proxy", words.Legacy)
