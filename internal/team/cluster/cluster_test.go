@@ -376,7 +376,7 @@ func TestTC22(t *testing.T) {
 	}
 	wrong := &link{to: far.me.Load()}
 	wrong.ctx, wrong.end = context.WithCancel(t.Context())
-	wrong.transport = near.newLink(far.me.Load()).transport
+	wrong.origin = near.newLink(far.me.Load()).origin
 	defer wrong.close()
 	other := *wrong.to
 	other.Incarnation = "ABCDEFGHIJ234"

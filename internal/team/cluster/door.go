@@ -13,11 +13,13 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"net/url"
 	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/work"
+	"github.com/dragoman-mcp/dragoman/internal/transport/httplink"
 )
 
 // What replicas ask each other, besides requests that they pass on.
@@ -105,29 +107,40 @@ func (c *Cluster) clientTLS(m *Member) *tls.Config {
 
 // link is how we reach one incarnation of a replica.
 type link struct {
-	to        *Member
-	transport *http.Transport
-	ctx       context.Context // ends when the replica does
-	end       context.CancelFunc
-	known     atomic.Bool // it has let us in
+	to     *Member
+	origin *httplink.Origin
+	ctx    context.Context // ends when the replica does
+	end    context.CancelFunc
+	known  atomic.Bool // it has let us in
 }
 
-// dialWithin is how long a replica has to accept a connection and to show who it is.
+// dialWithin is how long a replica has to accept a connection, and then to show who it is.
 const dialWithin = time.Second
 
 func (c *Cluster) newLink(m *Member) *link {
 	dialer := &net.Dialer{Timeout: dialWithin, KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 3 * time.Second, Interval: time.Second, Count: 5}}
-	l := &link{to: m, transport: &http.Transport{
-		DialContext: dialer.DialContext, TLSClientConfig: c.clientTLS(m), TLSHandshakeTimeout: dialWithin,
-		MaxIdleConnsPerHost: 64, IdleConnTimeout: time.Minute, DisableCompression: true,
-	}}
+	with := c.clientTLS(m)
+	l := &link{to: m, origin: httplink.NewOrigin(m.Address, func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dialer.DialContext(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		ctx, cancel := context.WithTimeout(ctx, dialWithin)
+		defer cancel()
+		sealed := tls.Client(conn, with)
+		if err := sealed.HandshakeContext(ctx); err != nil {
+			_ = conn.Close()
+			return nil, err
+		}
+		return sealed, nil
+	})}
 	l.ctx, l.end = context.WithCancel(context.Background())
 	return l
 }
 
 func (l *link) close() {
 	l.end()
-	l.transport.CloseIdleConnections()
+	l.origin.CloseIdleConnections()
 }
 
 // linkTo returns the link to a replica that lives, or nil.
@@ -169,11 +182,8 @@ func (l *link) ask(ctx context.Context, path string) finding {
 func (l *link) get(ctx context.Context, path string) (status int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 3*dialWithin)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+l.to.Address+path, nil)
-	if err != nil {
-		return 0, err
-	}
-	resp, err := l.transport.RoundTrip(r)
+	r := &http.Request{Method: http.MethodGet, URL: &url.URL{Path: path}, Host: l.to.Address}
+	resp, _, err := l.origin.Exchange(r.WithContext(ctx), nil)
 	if err != nil {
 		return 0, err
 	}

@@ -8,10 +8,8 @@ import (
 	"mime"
 	"net"
 	"net/http"
-	"net/http/httptrace"
 	"net/textproto"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -206,26 +204,15 @@ func (l *link) pass(r *http.Request, body []byte) (resp *http.Response, sent boo
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	stop := context.AfterFunc(l.ctx, cancel)
-	var wrote atomic.Bool
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GetConn:      func(string) { wrote.Store(false) }, // the transport tries again only if nothing has left
-		WroteHeaders: func() { wrote.Store(true) },
-	})
-	out, err := http.NewRequestWithContext(ctx, r.Method, "https://"+l.to.Address+r.URL.RequestURI(), bytes.NewReader(body))
-	if err != nil {
-		stop()
-		cancel()
-		return nil, false, err
-	}
-	out.Host, out.Header = r.Host, r.Header.Clone()
+	out := (&http.Request{Method: r.Method, URL: r.URL, Host: r.Host, Header: r.Header.Clone()}).WithContext(ctx)
 	removeHopHeaders(out.Header)
-	out.Header.Set(hopHeader, l.to.Incarnation)
-	out.Header.Set(remoteHeader, r.RemoteAddr)
-	resp, err = l.transport.RoundTrip(out)
+	out.Header[hopHeader] = []string{l.to.Incarnation}
+	out.Header[remoteHeader] = []string{r.RemoteAddr}
+	resp, sent, err = l.origin.Exchange(out, body)
 	if err != nil {
 		stop()
 		cancel()
-		return nil, wrote.Load(), err
+		return nil, sent, err
 	}
 	resp.Body = &passed{resp.Body, func() { stop(); cancel() }}
 	return resp, true, nil
@@ -257,7 +244,7 @@ func removeHopHeaders(h http.Header) {
 			}
 		}
 	}
-	for _, name := range []string{"Connection", "Proxy-Connection", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Idempotency-Key", "X-Idempotency-Key"} { // with the last two, our transport would send a POST again
+	for _, name := range []string{"Connection", "Proxy-Connection", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade"} {
 		h.Del(name)
 	}
 }

@@ -5,7 +5,8 @@
 //
 // Plain HTTP to a server without a proxy goes through an exchange of our own: one write for a
 // request, and no goroutine unless the server takes the request slowly. HTTPS, proxies and HTTP/2
-// are left to net/http. See docs/adr/0030.
+// are left to net/http. Replicas use the same exchange over TLS, with connections that they make
+// themselves: see Origin. See docs/adr/0030.
 //
 // The package handles HTTP, but not MCP methods, revisions or sessions. It does not repeat requests
 // of which a byte of the body has left. The only environment variables that it reads are those for

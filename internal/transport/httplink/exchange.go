@@ -1,9 +1,8 @@
-//go:build unix
-
 package httplink
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,13 +47,13 @@ func plainOrigin(u *url.URL, host string, proxy func(*http.Request) (*url.URL, e
 	if host == "" {
 		host = u.Host
 	}
-	if u.Scheme != "http" || !plainHost(u.Host) || !plainHost(host) {
+	if !canLook || u.Scheme != "http" || !plainHost(u.Host) || !plainHost(host) {
 		return nil
 	}
 	if through, err := proxy(&http.Request{URL: u}); through != nil || err != nil {
 		return nil
 	}
-	return &origin{host: host, pool: pool{address: net.JoinHostPort(u.Hostname(), portOf(u)), dial: newDialer().DialContext}}
+	return &Origin{host: host, pool: pool{address: net.JoinHostPort(u.Hostname(), portOf(u)), dial: newDialer().DialContext}}
 }
 
 // plainHost reports whether a host can be sent as it is. A zone must be removed and letters outside
@@ -69,31 +68,52 @@ func plainHost(host string) bool {
 	return true
 }
 
-// origin exchanges requests and responses with one http origin (HTTP/1.1, RFC 9112). It sends the
-// head and the body in one write, and the response is read by whoever reads its body. net/http needs
-// two writes and hands each request over between three goroutines; see docs/adr/0030. origin is the
-// http.RoundTripper of a Link, and knows only bodies of a Link.
-type origin struct {
-	host string // the value of the Host header
+// Origin exchanges requests and responses with one origin (HTTP/1.1, RFC 9112). It sends the head
+// and the body in one write, and the response is read by whoever reads its body. net/http needs two
+// writes and hands each request over between three goroutines; see docs/adr/0030. It's safe for
+// concurrent use.
+type Origin struct {
+	host string // the value of the Host header; "" means that each request has its own
 	pool pool
 }
 
-// CloseIdleConnections closes the connections without an exchange.
-func (o *origin) CloseIdleConnections() { o.pool.clear() }
+// NewOrigin returns an Origin that makes TCP connections to an address with dial. They may have TLS, after
+// the handshake; then the server is trusted not to send anything without a request.
+func NewOrigin(address string, dial func(ctx context.Context, network, address string) (net.Conn, error)) *Origin {
+	return &Origin{pool: pool{address: address, dial: dial}}
+}
 
-// RoundTrip implements http.RoundTripper. It takes another connection only if the server can't have
-// received a byte of the request, or if the request has no body, may be repeated, and went to a
-// connection that the server closed without a byte of an answer.
-func (o *origin) RoundTrip(req *http.Request) (*http.Response, error) {
+// CloseIdleConnections closes the connections without an exchange.
+func (o *Origin) CloseIdleConnections() { o.pool.clear() }
+
+// RoundTrip implements http.RoundTripper for a Link, whose bodies are the only ones it knows.
+func (o *Origin) RoundTrip(req *http.Request) (*http.Response, error) {
 	body, err := payloadOf(req)
 	if err != nil {
 		return nil, err
 	}
-	rest := body.bytes()
+	resp, sent, head, err := o.exchange(req, body.bytes())
+	body.took(sent > head)
+	return resp, err
+}
+
+// Exchange sends a request with a body, whatever req.Body is, and returns as soon as the head of the
+// response has arrived. Nobody may change the body before the response is closed, or after an error.
+// sent reports whether a byte of the request may have arrived; until then, it may be sent elsewhere.
+func (o *Origin) Exchange(req *http.Request, body []byte) (resp *http.Response, sent bool, err error) {
+	resp, n, _, err := o.exchange(req, body)
+	return resp, n > 0, err
+}
+
+// exchange returns how many bytes of the request were sent, and how many its head has. It takes
+// another connection only if the server can't have received a byte of the request, or if the request
+// has no body, may be repeated, and went to a connection that the server closed without a byte of an
+// answer.
+func (o *Origin) exchange(req *http.Request, rest []byte) (resp *http.Response, sent, length int64, err error) {
 	stage := stages.Get().(*[]byte)
 	head, err := o.appendHead((*stage)[:0], req, len(rest))
 	if err != nil {
-		return nil, err
+		return nil, 0, 0, err
 	}
 	first, empty := head, len(rest) == 0
 	if len(rest) <= joined {
@@ -102,12 +122,11 @@ func (o *origin) RoundTrip(req *http.Request) (*http.Response, error) {
 	for {
 		x, err := o.begin(req, first, rest)
 		if err != nil {
-			return nil, err
+			return nil, 0, 0, err
 		}
 		resp, err := x.answer()
 		// Bytes that the kernel has taken count as sent, because nobody can take them back.
 		sent := x.sent.Load()
-		body.took(sent > int64(len(head)))
 		if err != nil && x.unused() && (sent == 0 || empty && repeatable(req)) {
 			continue
 		}
@@ -115,7 +134,7 @@ func (o *origin) RoundTrip(req *http.Request) (*http.Response, error) {
 			*stage = first
 			stages.Put(stage)
 		}
-		return resp, err
+		return resp, sent, int64(len(head)), err
 	}
 }
 
@@ -134,7 +153,7 @@ func repeatable(req *http.Request) bool {
 func (x *exchange) unused() bool { return x.wire.reused && !x.received && x.ctx.Err() == nil }
 
 // appendHead appends the head of a request, with the fields in the order of net/http.
-func (o *origin) appendHead(b []byte, req *http.Request, length int) ([]byte, error) {
+func (o *Origin) appendHead(b []byte, req *http.Request, length int) ([]byte, error) {
 	uri := req.URL.RequestURI()
 	if !validName(req.Method) {
 		return nil, fmt.Errorf("net/http: invalid method %q", req.Method)
@@ -148,7 +167,7 @@ func (o *origin) appendHead(b []byte, req *http.Request, length int) ([]byte, er
 	b = append(b, ' ')
 	b = append(b, uri...)
 	b = append(b, " HTTP/1.1\r\nHost: "...)
-	b = append(b, o.host...)
+	b = append(b, cmp.Or(o.host, req.Host)...)
 	b = append(b, "\r\n"...)
 	if agent := req.Header["User-Agent"]; len(agent) > 0 && agent[0] != "" {
 		b = appendField(b, "User-Agent", agent[0])
@@ -193,7 +212,7 @@ func appendField(b []byte, name, value string) []byte {
 
 // begin takes a connection and sends a request, which consists of two parts. It returns an error only if
 // there is no connection.
-func (o *origin) begin(req *http.Request, first, rest []byte) (*exchange, error) {
+func (o *Origin) begin(req *http.Request, first, rest []byte) (*exchange, error) {
 	ctx := req.Context()
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)

@@ -112,7 +112,7 @@ func FuzzAnswers(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	own := l.rt.(*origin)
+	own := l.rt.(*Origin)
 	own.pool.dial = dial
 	f.Fuzz(func(t *testing.T, answer []byte) {
 		if len(answer) > 64<<10 {

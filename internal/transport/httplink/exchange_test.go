@@ -90,10 +90,10 @@ func rawly(t testing.TB, script func(v *visit, number int)) *rawServer {
 	return s
 }
 
-func ownLink(t testing.TB, address string) (*Link, *origin) {
+func ownLink(t testing.TB, address string) (*Link, *Origin) {
 	t.Helper()
 	l := mustLink(t, address, Options{})
-	o, ok := l.rt.(*origin)
+	o, ok := l.rt.(*Origin)
 	if !ok {
 		t.Fatalf("%s is left to %T", address, l.rt)
 	}
@@ -158,7 +158,7 @@ func TestWhoExchanges(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o, _ := plainOrigin(u, tt.host, tt.proxy).(*origin)
+		o, _ := plainOrigin(u, tt.host, tt.proxy).(*Origin)
 		if (o != nil) != (tt.dials != "") || o != nil && o.pool.address != tt.dials {
 			t.Errorf("%s with the host %q: %+v", tt.address, tt.host, o)
 		}
@@ -652,7 +652,7 @@ func TestStreams(t *testing.T) {
 	l, _ := ownLink(t, s.address)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	o := l.rt.(*origin)
+	o := l.rt.(*Origin)
 	before := runtime.NumGoroutine()
 	resp, err := l.Send(ctx, "GET", l.NewHeader(0), nil)
 	if err != nil {

@@ -1,13 +1,9 @@
-//go:build unix
-
 package httplink
 
 import (
 	"context"
 	"net"
-	"os"
 	"sync"
-	"syscall"
 	"time"
 )
 
@@ -122,81 +118,4 @@ func (p *pool) clear() {
 	for _, w := range idle {
 		w.Close()
 	}
-}
-
-// wire is a connection to a server, with reads and writes that don't wait.
-type wire struct {
-	net.Conn
-	raw    syscall.RawConn
-	reused bool      // it has carried an exchange before
-	until  time.Time // while it is idle: when it is closed
-
-	hangUp func() // Close
-
-	// Arguments and results of put and look, which are made once so that a call allocates nothing.
-	put, look   func(fd uintptr) bool
-	first, rest []byte
-	n           int
-	err         error
-	one         [1]byte
-}
-
-func newWire(c net.Conn) (*wire, error) {
-	raw, err := c.(syscall.Conn).SyscallConn()
-	if err != nil {
-		return nil, err
-	}
-	w := &wire{Conn: c, raw: raw}
-	w.put, w.look, w.hangUp = w.putBytes, w.lookForBytes, func() { w.Close() }
-	return w, nil
-}
-
-// try writes as much of two parts as the kernel takes without waiting.
-func (w *wire) try(first, rest []byte) (n int, err error) {
-	w.first, w.rest, w.n, w.err = first, rest, 0, nil
-	if err = w.raw.Write(w.put); err == nil && w.err != nil {
-		err = &net.OpError{Op: "write", Net: "tcp", Source: w.LocalAddr(), Addr: w.RemoteAddr(), Err: os.NewSyscallError("write", w.err)}
-	}
-	w.first, w.rest = nil, nil
-	return w.n, err
-}
-
-func (w *wire) putBytes(fd uintptr) bool {
-	for len(w.first)+len(w.rest) > 0 {
-		n, err := writeParts(int(fd), w.first, w.rest)
-		n = max(n, 0)
-		k := min(n, len(w.first))
-		w.first, w.rest, w.n = w.first[k:], w.rest[n-k:], w.n+n
-		switch err {
-		case nil, syscall.EINTR:
-		case syscall.EAGAIN:
-			return true
-		default:
-			w.err = err
-			return true
-		}
-	}
-	return true
-}
-
-// writeParts writes some bytes of first, or of both.
-func writeParts(fd int, first, rest []byte) (int, error) {
-	switch {
-	case len(first) == 0:
-		return syscall.Write(fd, rest)
-	case len(rest) == 0:
-		return syscall.Write(fd, first)
-	}
-	return writeBoth(fd, first, rest)
-}
-
-// quiet reports whether an idle connection is open and the server has sent nothing on it. A server
-// that has closed the connection, or sends without a request, doesn't get another one.
-func (w *wire) quiet() bool {
-	return w.raw.Read(w.look) == nil && w.err == syscall.EAGAIN
-}
-
-func (w *wire) lookForBytes(fd uintptr) bool {
-	_, w.err = syscall.Read(int(fd), w.one[:])
-	return true
 }
