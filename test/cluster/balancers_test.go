@@ -41,7 +41,7 @@ func TestTC36(t *testing.T) {
 			tool(t, strings.Fields(name)[0]) // or skip, before three processes are started
 			c, s := start(t, program, built.ClusterOptions{})
 			at := free(t)
-			run(t, with(t, c, at), "http://"+at+"/healthz")
+			run(t, with(t, c, at), healthy("http://"+at))
 			through(t, c, s, "http://"+at)
 		})
 	}

@@ -165,12 +165,26 @@ func tool(t *testing.T, name string) (path string, env []string) {
 	return "", nil
 }
 
-// run starts a program that runs until the test ends, and waits until it answers at a URL.
-func run(t *testing.T, cmd *exec.Cmd, url string) {
+// healthy reports whether a balancer passes on a question for the health of a replica.
+func healthy(url string) func() bool {
+	return func() bool {
+		resp, err := http.Get(url + "/healthz")
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		return err == nil && resp.StatusCode == http.StatusOK
+	}
+}
+
+// run starts a program that runs until the test ends, and waits until it's there.
+func run(t *testing.T, cmd *exec.Cmd, there func() bool) {
 	t.Helper()
 	var said logtest.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Setpgid = true
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -194,14 +208,11 @@ func run(t *testing.T, cmd *exec.Cmd, url string) {
 			t.Fatalf("%s has ended:\n%s", cmd, said.String())
 		default:
 		}
-		if resp, err := http.Get(url); err == nil {
-			_ = resp.Body.Close()
-			if resp.StatusCode == http.StatusOK {
-				return
-			}
+		if there() {
+			return
 		}
 	}
-	t.Fatalf("%s doesn't answer at %s:\n%s", filepath.Base(cmd.Path), url, said.String())
+	t.Fatalf("%s doesn't answer:\n%s", filepath.Base(cmd.Path), said.String())
 }
 
 // person is a client. Each has connections of its own.

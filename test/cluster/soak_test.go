@@ -63,7 +63,7 @@ func TestSoak(t *testing.T) {
 		tool(t, "haproxy")
 		soak(t, program, length, func(t *testing.T, c *built.Cluster) string {
 			at := free(t)
-			run(t, haproxy(t, example(t, "haproxy.cfg", c, at)), "http://"+at+"/healthz")
+			run(t, haproxy(t, example(t, "haproxy.cfg", c, at)), healthy("http://"+at))
 			return "http://" + at
 		})
 	})

@@ -39,7 +39,7 @@ func (d *DB) Last(ctx context.Context) (seq int64, err error) {
 	if err := d.e.file.present(); err != nil {
 		return 0, err
 	}
-	err = d.db.QueryRowContext(ctx, "SELECT COALESCE(MAX(seq), 0) FROM changes").Scan(&seq)
+	err = d.db.QueryRowContext(ctx, "SELECT COALESCE(MAX(seq), 0) FROM "+d.e.changes).Scan(&seq)
 	return seq, d.e.explain(err)
 }
 

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/stdlib"
 )
 
 // postgres prepares the URL of a PostgreSQL database. The password may come from the environment
@@ -23,17 +22,18 @@ func postgres(where string, o Options) (driver.Connector, *engine, error) {
 		c.ConnectTimeout = 10 * time.Second
 	}
 	schema := pgx.Identifier{o.Schema}.Sanitize()
-	for name, value := range map[string]string{
+	c.RuntimeParams["application_name"] = o.Name
+	settings := map[string]string{
 		"search_path":        schema,
-		"application_name":   o.Name,
 		"synchronous_commit": "on",
 		"lock_timeout":       fmt.Sprintf("%dms", o.wait.Milliseconds()),
-	} {
-		c.RuntimeParams[name] = value
 	}
-	return stdlib.GetConnector(*c), &engine{
+	pool := newPooler(c, settings)
+	return pool, &engine{
 		called:   called,
 		tables:   "SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema()",
+		changes:  schema + ".changes",
+		begin:    pool.begin,
 		snapshot: sql.LevelRepeatableRead,
 		bind:     numbered,
 		explain:  func(err error) error { return explainPostgres(err, called, o.Schema) },

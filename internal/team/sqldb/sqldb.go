@@ -74,8 +74,10 @@ const (
 
 // engine is what differs between SQLite and PostgreSQL.
 type engine struct {
-	called   string // the database in errors
-	tables   string // a query for the names of all tables
+	called   string          // the database in errors
+	tables   string          // a query for the names of all tables
+	changes  string          // the table of changes, for a query outside of transactions
+	begin    func(*Tx) error // is called at the beginning of each transaction; may be nil
 	snapshot sql.IsolationLevel
 	bind     func(query string) string
 	explain  func(error) error // turns what people can do something about into an *Error
@@ -241,7 +243,10 @@ func (d *DB) transact(ctx context.Context, o *sql.TxOptions, f func(*Tx) error) 
 			return err
 		}
 		t := &Tx{Now: stamp(time.Now()), ctx: ctx, tx: tx, e: d.e}
-		if o == nil {
+		if d.e.begin != nil {
+			err = d.e.begin(t)
+		}
+		if err == nil && o == nil {
 			err = d.e.lock(t)
 		}
 		if err == nil {

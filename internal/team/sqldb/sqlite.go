@@ -90,6 +90,7 @@ func sqliteEngine(called string, o Options) *engine {
 	return &engine{
 		called:  called,
 		tables:  "SELECT name FROM sqlite_master WHERE type = 'table'",
+		changes: "changes",
 		bind:    func(q string) string { return q },
 		explain: func(err error) error { return explainSQLite(err, called) },
 		again:   isBusy,
