@@ -193,6 +193,19 @@ func (h *Handle) Notify(ctx context.Context, f *mcp.ClientInfo, m *jsonrpc.Messa
 	g.host.Notify(ctx, f, m)
 }
 
+// Resubscribe implements downstream.Handler. If the host is replaced meanwhile, the client may have left it already,
+// so its resources go to the new host, too.
+func (h *Handle) Resubscribe(ctx context.Context, f *mcp.ClientInfo, uris []string) {
+	for {
+		g := h.enter()
+		g.host.Resubscribe(ctx, f, uris)
+		g.leave()
+		if h.now.Load().host == g.host {
+			return
+		}
+	}
+}
+
 // Subscribe implements downstream.Handler. When the host is replaced, the subscription moves to the
 // new host.
 func (h *Handle) Subscribe(f *mcp.ClientInfo, to mcp.Subscriber) (detach func()) {

@@ -40,6 +40,8 @@ func (h *host) Call(context.Context, *mcp.Call, mcp.Caller) (*mcp.Reply, error) 
 
 func (h *host) Notify(context.Context, *mcp.ClientInfo, *jsonrpc.Message) { h.note() }
 
+func (h *host) Resubscribe(context.Context, *mcp.ClientInfo, []string) { h.note() }
+
 func (h *host) Subscribe(*mcp.ClientInfo, mcp.Subscriber) func() {
 	h.attached.Add(1)
 	return sync.OnceFunc(func() { h.attached.Add(-1) })

@@ -38,6 +38,8 @@ func (helloHandler) Call(context.Context, *mcp.Call, mcp.Caller) (*mcp.Reply, er
 
 func (helloHandler) Notify(context.Context, *mcp.ClientInfo, *jsonrpc.Message) {}
 
+func (helloHandler) Resubscribe(context.Context, *mcp.ClientInfo, []string) {}
+
 func (helloHandler) Subscribe(*mcp.ClientInfo, mcp.Subscriber) func() { return func() {} }
 
 // TestOutcomesOfHandshakes causes each outcome of initialize and server/discover over HTTP and

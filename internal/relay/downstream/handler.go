@@ -20,4 +20,8 @@ type Handler interface {
 	// Subscribe registers a legacy client that has finished its handshake, so that it gets
 	// notifications outside its requests. detach is called once, when the conversation ends.
 	Subscribe(f *mcp.ClientInfo, s mcp.Subscriber) (detach func())
+	// Resubscribe subscribes a client that Subscribe has registered to resources to which it was subscribed in another
+	// process. What it may not see any more is left out. Resubscribe may ask servers which of them has a resource, but
+	// doesn't wait until they have subscribed it.
+	Resubscribe(ctx context.Context, f *mcp.ClientInfo, uris []string)
 }

@@ -13,8 +13,8 @@ import (
 // A legacy session whose process is lost can go on in another one: what a client has said at its handshake, and what
 // it has set since, is all that a Session needs.
 
-// maxExtras is the maximum number of bytes of what a client has set. URIs beyond it are not kept.
-const maxExtras = 64 << 10
+// resubscribed is how many resources a client is subscribed to at once. Each part has a request at a time at its server.
+const resubscribed = 100
 
 // extras are what a client has set in its session. A Session has none until the client sets something.
 type extras struct {
@@ -63,7 +63,7 @@ func (c *Session) note(call *mcp.Call) {
 	case mcp.MethodSetLevel:
 		x.level, _ = jsonrpc.Text(raw, call.Msg.Param("level"))
 	case mcp.MethodSubscribe:
-		if there || x.size+len(uri) > maxExtras {
+		if there || x.size+len(uri) > mcp.MaxWatchedBytes {
 			c.mu.Unlock()
 			return
 		}
@@ -138,23 +138,21 @@ func readExtras(raw []byte) *extras {
 	return x
 }
 
-// restore sets again what the client had set.
+// restore sets again what the client had set. The client doesn't ask for its resources once more, so they're no calls
+// of its own: a limit must not refuse them, and a server that doesn't answer now gets them later.
 func (c *Session) restore(ctx context.Context, level string, uris []string) {
-	set := func(method, key, value string) {
-		if ctx.Err() == nil {
-			params := append(jsonrpc.AppendQuote(append(jsonrpc.AppendQuote([]byte{'{'}, key), ':'), value), '}')
-			c.Request(ctx, transport.Incoming{Msg: jsonrpc.NewRequest(`"dragoman-restore"`, method, params)}, mute{})
-		}
-	}
 	if level != "" {
-		set(mcp.MethodSetLevel, "level", level)
+		params := append(jsonrpc.AppendQuote([]byte(`{"level":`), level), '}')
+		c.Request(ctx, transport.Incoming{Msg: jsonrpc.NewRequest(`"dragoman-restore"`, mcp.MethodSetLevel, params)}, mute{})
 	}
-	for _, uri := range uris {
-		set(mcp.MethodSubscribe, "uri", uri)
+	for part := range slices.Chunk(uris, resubscribed) {
+		if ctx.Err() == nil {
+			c.endpoint.Handler.Resubscribe(ctx, c.info.Load(), part)
+		}
 	}
 }
 
-// mute is the Responder of requests that nobody has sent.
+// mute is the Responder of a request that nobody has sent.
 type mute struct{}
 
 func (mute) Event([]byte) error         { return nil }

@@ -30,6 +30,7 @@ type fakeHandler struct {
 	calls    []string
 	standing mcp.Subscriber
 	detached int
+	restored []string // the resources of Resubscribe
 }
 
 func (h *fakeHandler) Hello(_ context.Context, f *mcp.ClientInfo) (*mcp.ServerInfo, error) {
@@ -67,6 +68,12 @@ func (h *fakeHandler) Subscribe(_ *mcp.ClientInfo, s mcp.Subscriber) func() {
 		defer h.mu.Unlock()
 		h.detached++
 	}
+}
+
+func (h *fakeHandler) Resubscribe(_ context.Context, _ *mcp.ClientInfo, uris []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.restored = append(h.restored, uris...)
 }
 
 // visit lets r serve a client on a pipe, in a synctest bubble. script acts as the client. After

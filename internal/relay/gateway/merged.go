@@ -413,6 +413,20 @@ func (g *Merged) subscribeFor(f *mcp.ClientInfo, s mcp.Subscriber, always bool) 
 	}
 }
 
+// Resubscribe implements downstream.Handler.
+func (g *Merged) Resubscribe(ctx context.Context, f *mcp.ClientInfo, uris []string) {
+	v, all := g.view(lent(g.Questions, f)), Watched{}
+	for _, uri := range uris {
+		t, err := v.Owner(ctx, uri)
+		if err != nil {
+			g.Bridge.ReportLoss("", mcp.MethodSubscribe, "a client is subscribed to a resource that no server has now")
+			continue
+		}
+		all[t.Server.Name()] = append(all[t.Server.Name()], t.Name)
+	}
+	g.Resume(f, all)
+}
+
 // Resume subscribes an attached client to the resources that the client watched through another
 // gateway; see TakeWatched. Resume does not wait for the servers.
 func (g *Merged) Resume(f *mcp.ClientInfo, all Watched) {

@@ -562,7 +562,7 @@ func (n *notices) TakeWatched(f *mcp.ClientInfo) Watched {
 }
 
 // resume subscribes an attached client to the resources that the client watched through another
-// gateway. If a resource's server no longer exists or the resource is now hidden, resume publishes
+// gateway or process. If a resource's server no longer exists or the resource is now hidden, resume publishes
 // a loss. resume does not wait for servers, and modifies the slices in the map all.
 func (n *notices) resume(f *mcp.ClientInfo, b *bridge.Bridge, all Watched, show func(server, uri string) bool) {
 	for server, uris := range all {

@@ -3,6 +3,7 @@ package gateway
 import (
 	"cmp"
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -303,6 +304,11 @@ func (g *Single) Subscribe(f *mcp.ClientInfo, s mcp.Subscriber) (detach func()) 
 // SignedIn tells the clients with a credential scope that they may list what the server has, because somebody
 // has signed in, or has signed out.
 func (g *Single) SignedIn(scope string) { g.notices.signedIn(g.Upstream, scope) }
+
+// Resubscribe implements downstream.Handler.
+func (g *Single) Resubscribe(_ context.Context, f *mcp.ClientInfo, uris []string) {
+	g.Resume(f, Watched{g.Upstream.Name(): slices.Clone(uris)})
+}
 
 // Resume subscribes an attached client to the resources that the client watched through another
 // gateway; see TakeWatched. Resume does not wait for the server.

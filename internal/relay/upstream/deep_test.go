@@ -31,6 +31,8 @@ func (deepServer) Call(context.Context, *mcp.Call, mcp.Caller) (*mcp.Reply, erro
 
 func (deepServer) Notify(context.Context, *mcp.ClientInfo, *jsonrpc.Message) {}
 
+func (deepServer) Resubscribe(context.Context, *mcp.ClientInfo, []string) {}
+
 func (deepServer) Subscribe(*mcp.ClientInfo, mcp.Subscriber) func() { return func() {} }
 
 // TestDeepToolOverHTTP checks that a tool that is nested too deep hides only itself over HTTP+SSE and

@@ -167,8 +167,8 @@ func (w *Subscriber) Subscribe(ctx context.Context, uri string) (*mcp.Reply, err
 	return r, err
 }
 
-// Resume watches resources to which the client subscribed before the configuration changed. It does
-// not wait for the server. When the server is available, a goroutine subscribes to the resources
+// Resume watches resources to which the client subscribed before the configuration changed, or at another
+// replica. It does not wait for the server. When the server is available, a goroutine subscribes to the resources
 // that no other subscriber in the pool watches. If the server refuses a resource, the goroutine
 // publishes a loss.
 func (w *Subscriber) Resume(uris []string) {
@@ -205,7 +205,7 @@ func (h *hub) resume(w *Subscriber, uris []string) {
 			h.update(func(st *state) {
 				delete(w.want.URIs, uri)
 			})
-			h.publishLoss(mcp.MethodSubscribe, "the server refused to renew a client's subscription after the configuration changed")
+			h.publishLoss(mcp.MethodSubscribe, "the server refused to renew a client's subscription")
 		case err != nil:
 			h.opts.Log.Info("subscriptions are not restored yet", "server", h.spec.Name, "cause", err.Error())
 			if work.Sleep(h.life, pauses.Fail()) != nil {

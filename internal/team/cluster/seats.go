@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"hash/fnv"
+	"iter"
 	"maps"
 	"slices"
 	"sync"
@@ -18,7 +19,8 @@ const (
 	mostKnown    = 1_000
 	mostDue      = 20_000
 	mostFactSize = 8 << 10 // nobody can go on with a session of a client that says more about itself
-	perStatement = 200
+	perStatement = 200     // rows
+	mostExtras   = 1 << 20 // bytes of extras in one statement of several rows
 
 	learnAgain = time.Hour // how often facts that are needed are written again
 	tidyEvery  = time.Hour
@@ -235,7 +237,7 @@ func (c *Cluster) Give(ctx context.Context, all []transport.Estate) (lost []stri
 		delete(c.seats.keep, s.key)
 	}
 	c.seats.mu.Unlock()
-	for part := range slices.Chunk(list, perStatement) {
+	for part := range statements(list) {
 		limited, cancel := context.WithTimeout(ctx, within)
 		_, err = c.rows.give(limited, me, part)
 		cancel()
@@ -251,6 +253,23 @@ func (c *Cluster) Give(ctx context.Context, all []transport.Estate) (lost []stri
 		c.seats.mu.Unlock()
 	}
 	return lost, nil
+}
+
+// statements returns the parts of a list that can be written at once.
+func statements(list []seat) iter.Seq[[]seat] {
+	return func(yield func([]seat) bool) {
+		for len(list) > 0 {
+			n, size := 1, len(list[0].extras)
+			for n < min(len(list), perStatement) && size+len(list[n].extras) <= mostExtras {
+				size += len(list[n].extras)
+				n++
+			}
+			if !yield(list[:n]) {
+				return
+			}
+			list = list[n:]
+		}
+	}
 }
 
 // HasHeirs reports whether there are replicas to which this one could give its sessions.
@@ -325,13 +344,13 @@ func (c *Cluster) writeDue(ctx context.Context) error {
 	if len(learn) > 0 {
 		err = do(func(ctx context.Context) error { return c.rows.learn(ctx, slices.Collect(maps.Values(learn))) })
 	}
-	for part := range slices.Chunk(slices.Collect(maps.Keys(keep)), perStatement) {
+	var kept []seat
+	for key, extras := range keep {
+		kept = append(kept, seat{key, me, extras})
+	}
+	for part := range statements(kept) {
 		if err == nil {
-			var list []seat
-			for _, key := range part {
-				list = append(list, seat{key, me, keep[key]})
-			}
-			err = do(func(ctx context.Context) error { return c.rows.keep(ctx, list) })
+			err = do(func(ctx context.Context) error { return c.rows.keep(ctx, part) })
 		}
 	}
 	for part := range slices.Chunk(slices.Collect(maps.Keys(free)), perStatement) {
