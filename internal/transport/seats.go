@@ -27,8 +27,9 @@ type Seats interface {
 	// caller has to begin it anew. The error is ErrNoSession, an *Elsewhere with Again, or ErrUnsettled. moved says
 	// that the process that Find returned before doesn't have the session.
 	Find(ctx context.Context, id, use string, moved bool) (Estate, error)
-	// Keep writes down what a client has set in a session of this process; see Heritable.Inherit.
-	Keep(id string, extras []byte)
+	// Keep soon writes down what a client has set in a session of this process, as extras returns it then; see
+	// Heritable.Inherit.
+	Keep(id string, extras func() []byte)
 	// Release forgets what is written about a session that has ended here.
 	Release(id string)
 	// Give gives sessions to other processes, and returns those that this one has lost: given, or taken from it before.
@@ -70,5 +71,5 @@ type Heritable interface {
 // with Heritable.Extras after a change.
 type Keeper interface {
 	Keeps() bool
-	Keep(extras []byte)
+	Keep(extras func() []byte)
 }

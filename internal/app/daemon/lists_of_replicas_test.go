@@ -376,7 +376,7 @@ func TestTC27(t *testing.T) {
 func (f *fleet) watchAll(s *listServer, session []string) {
 	f.t.Helper()
 	var asking sync.WaitGroup
-	for part := range slices.Chunk(s.uris, max(1, len(s.uris)/8)) {
+	for part := range slices.Chunk(s.uris, max(1, len(s.uris)/50)) {
 		asking.Go(func() {
 			for _, uri := range part {
 				body := `{"jsonrpc":"2.0","id":"` + uri + `","method":"resources/subscribe","params":{"uri":"` + uri + `"}}`

@@ -79,7 +79,7 @@ func (c *Session) note(call *mcp.Call) {
 	}
 	c.extras = x
 	c.mu.Unlock()
-	out.Keep(c.Extras())
+	out.Keep(c.Extras)
 }
 
 // Extras implements transport.Heritable.

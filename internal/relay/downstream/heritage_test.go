@@ -14,11 +14,11 @@ import (
 // keeper is an Outbox that keeps what a client has set.
 type keeper struct {
 	answers
-	extras []byte
+	extras func() []byte
 }
 
-func (*keeper) Keeps() bool          { return true }
-func (k *keeper) Keep(extras []byte) { k.extras = slices.Clone(extras) }
+func (*keeper) Keeps() bool                 { return true }
+func (k *keeper) Keep(extras func() []byte) { k.extras = extras }
 
 // TestHeritage lets a client subscribe to as many resources as it may, with the longest URIs. Another process watches all
 // of them for it. They aren't requests of the client, of which a limit might refuse some.
@@ -37,7 +37,7 @@ func TestHeritage(t *testing.T) {
 		say(i+2, mcp.MethodSubscribe, `{"uri":"`+uri+`"}`)
 	}
 	second := (&Endpoint{Handler: after}).Accept(transport.Peer{Transport: "http"}, out).(*Session)
-	_, restore, ok := second.Inherit(first.Facts(), kept.extras)
+	_, restore, ok := second.Inherit(first.Facts(), kept.extras())
 	if !ok || restore == nil {
 		t.Fatalf("the session can't be inherited: %t", ok)
 	}
@@ -48,8 +48,8 @@ func TestHeritage(t *testing.T) {
 	if len(after.calls) > 0 {
 		t.Errorf("the client seems to have sent %d requests", len(after.calls))
 	}
-	if again := second.Extras(); string(again) != string(kept.extras) {
-		t.Errorf("the next process would get %d bytes of %d", len(again), len(kept.extras))
+	if again, first := second.Extras(), kept.extras(); string(again) != string(first) {
+		t.Errorf("the next process would get %d bytes of %d", len(again), len(first))
 	}
 	first.Close(nil)
 	second.Close(nil)

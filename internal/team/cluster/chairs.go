@@ -171,7 +171,7 @@ func (c *Cluster) Note(name, session string, what func() []byte) {
 	defer s.mu.Unlock()
 	if s.mine[key] == x && !x.parting {
 		x.session, x.extras, x.fresh = session, sealed, false
-		put(s.keep, mostDue, key, sealed)
+		put(s.keep, mostDue, key, func() []byte { return sealed })
 		s.hurry()
 	}
 }

@@ -30,19 +30,19 @@ const (
 // seats are what this replica knows of the seats, and what it has to write about them.
 type seats struct {
 	mu     sync.Mutex
-	at     map[seatKey]string   // who sits where the id has another name, as far as we know
-	known  map[digest]facts     // what clients say
-	learn  map[digest][]byte    // facts that have to be written
-	keep   map[seatKey][]byte   // extras that have to be written
-	free   map[seatKey]struct{} // seats whose sessions have ended
-	mine   map[seatKey]*chair   // those at servers where we sit
-	given  map[seatKey]string   // of those that we had: the session with which another one goes on
-	going  map[seatKey]struct{} // those of free that are being written
-	frees  uint64               // how often some were
-	stale  bool                 // what we have in mine has to be compared with the rows
-	looked time.Time            // when it was
-	giving bool                 // nobody sits down here any more
-	due    chan struct{}        // capacity 1: there is something to write
+	at     map[seatKey]string        // who sits where the id has another name, as far as we know
+	known  map[digest]facts          // what clients say
+	learn  map[digest][]byte         // facts that have to be written
+	keep   map[seatKey]func() []byte // extras that have to be written, as they are then
+	free   map[seatKey]struct{}      // seats whose sessions have ended
+	mine   map[seatKey]*chair        // those at servers where we sit
+	given  map[seatKey]string        // of those that we had: the session with which another one goes on
+	going  map[seatKey]struct{}      // those of free that are being written
+	frees  uint64                    // how often some were
+	stale  bool                      // what we have in mine has to be compared with the rows
+	looked time.Time                 // when it was
+	giving bool                      // nobody sits down here any more
+	due    chan struct{}             // capacity 1: there is something to write
 }
 
 type facts struct {
@@ -51,7 +51,7 @@ type facts struct {
 }
 
 func newSeats() *seats {
-	return &seats{at: map[seatKey]string{}, known: map[digest]facts{}, learn: map[digest][]byte{}, keep: map[seatKey][]byte{}, free: map[seatKey]struct{}{}, mine: map[seatKey]*chair{}, given: map[seatKey]string{}, looked: time.Now(), due: make(chan struct{}, 1)}
+	return &seats{at: map[seatKey]string{}, known: map[digest]facts{}, learn: map[digest][]byte{}, keep: map[seatKey]func() []byte{}, free: map[seatKey]struct{}{}, mine: map[seatKey]*chair{}, given: map[seatKey]string{}, looked: time.Now(), due: make(chan struct{}, 1)}
 }
 
 // put sets an entry of a map that must not become too large.
@@ -200,7 +200,7 @@ func (s *seats) forget() {
 }
 
 // Keep implements transport.Seats.
-func (c *Cluster) Keep(id string, extras []byte) {
+func (c *Cluster) Keep(id string, extras func() []byte) {
 	c.seats.mu.Lock()
 	defer c.seats.mu.Unlock()
 	put(c.seats.keep, mostDue, keyOf(id), extras)
@@ -333,7 +333,7 @@ func (c *Cluster) writeDue(ctx context.Context) error {
 	if s.going = free; len(free) > 0 {
 		s.frees++
 	}
-	s.learn, s.keep, s.free = map[digest][]byte{}, map[seatKey][]byte{}, map[seatKey]struct{}{}
+	s.learn, s.keep, s.free = map[digest][]byte{}, map[seatKey]func() []byte{}, map[seatKey]struct{}{}
 	s.mu.Unlock()
 	do := func(f func(context.Context) error) error {
 		limited, cancel := context.WithTimeout(ctx, within)
@@ -346,7 +346,7 @@ func (c *Cluster) writeDue(ctx context.Context) error {
 	}
 	var kept []seat
 	for key, extras := range keep {
-		kept = append(kept, seat{key, me, extras})
+		kept = append(kept, seat{key, me, extras()})
 	}
 	for part := range statements(kept) {
 		if err == nil {

@@ -206,7 +206,7 @@ func TestTC35(t *testing.T) {
 	if n := rows(); n != 0 {
 		t.Errorf("%d rows are left", n)
 	}
-	c.Keep("some id", []byte("x"))
+	c.Keep("some id", func() []byte { return []byte("x") })
 	if err := c.writeDue(context.Background()); err != nil || rows() != 1 {
 		t.Fatalf("%d %v", rows(), err)
 	}

@@ -115,7 +115,7 @@ func (s *Server) inherit(r *http.Request, who *identity.Principal, found transpo
 	var restore func(context.Context)
 	var rev mcp.Revision
 	if ok {
-		made.keep = func(extras []byte) { s.seats.Keep(found.ID, extras) }
+		made.keep = func(extras func() []byte) { s.seats.Keep(found.ID, extras) }
 		rev, restore, ok = h.Inherit(found.Facts, found.Extras)
 	}
 	if !ok {
@@ -216,7 +216,7 @@ func (s *Server) Busy() int { return s.flights.len() }
 func (ses *session) Keeps() bool { return ses.keep != nil }
 
 // Keep implements transport.Keeper.
-func (ses *session) Keep(extras []byte) {
+func (ses *session) Keep(extras func() []byte) {
 	ses.written.Store(true)
 	ses.keep(extras)
 }

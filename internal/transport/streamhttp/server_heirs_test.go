@@ -44,7 +44,7 @@ func (h *house) Find(_ context.Context, id, _ string, _ bool) (transport.Estate,
 	return transport.Estate{}, transport.ErrNoSession
 }
 
-func (h *house) Keep(string, []byte) {}
+func (h *house) Keep(string, func() []byte) {}
 func (h *house) Release(string)      {}
 
 func (h *house) Give(_ context.Context, all []transport.Estate) (lost []string, err error) {

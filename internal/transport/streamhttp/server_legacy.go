@@ -166,7 +166,7 @@ func (s *Server) finishInit(res *response) {
 // The caller must call recheck once it holds no lock.
 func (s *Server) publish(res *response, id string) {
 	if s.seats != nil {
-		res.session.keep = func(extras []byte) { s.seats.Keep(id, extras) }
+		res.session.keep = func(extras func() []byte) { s.seats.Keep(id, extras) }
 	}
 	s.table.put(res.session, id)
 	s.counts.opened.Add(1)

@@ -41,10 +41,10 @@ type session struct {
 	used    atomic.Bool   // true if the session was used after initialize
 
 	// These are for sessions that outlive their process; see server_heirs.go.
-	term    uint64       // transport.Seats.Term when it came here
-	parting bool         // it's just being given away; guarded by the lock of the table
-	written atomic.Bool  // something is written about it
-	keep    func([]byte) // writes down what the client has set; nil if the session ends with the process
+	term    uint64                     // transport.Seats.Term when it came here
+	parting bool                       // it's just being given away; guarded by the lock of the table
+	written atomic.Bool                // something is written about it
+	keep    func(extras func() []byte) // writes down what the client has set; nil if the session ends with the process
 
 	tag [4]byte // start of the event ids, written in hexadecimal; random, but not a secret (unlike id)
 
