@@ -22,6 +22,7 @@ type host struct {
 	calls    atomic.Int64
 	attached atomic.Int64
 	hold     chan struct{} // if not nil, each call waits until hold is closed
+	restored func()        // if not nil, runs in Resubscribe
 }
 
 func (h *host) Hello(context.Context, *mcp.ClientInfo) (*mcp.ServerInfo, error) {
@@ -40,7 +41,12 @@ func (h *host) Call(context.Context, *mcp.Call, mcp.Caller) (*mcp.Reply, error) 
 
 func (h *host) Notify(context.Context, *mcp.ClientInfo, *jsonrpc.Message) { h.note() }
 
-func (h *host) Resubscribe(context.Context, *mcp.ClientInfo, []string) { h.note() }
+func (h *host) Resubscribe(context.Context, *mcp.ClientInfo, []string) {
+	h.note()
+	if h.restored != nil {
+		h.restored()
+	}
+}
 
 func (h *host) Subscribe(*mcp.ClientInfo, mcp.Subscriber) func() {
 	h.attached.Add(1)
@@ -206,4 +212,17 @@ func BenchmarkEnter(b *testing.B) {
 			h.enter().leave()
 		}
 	})
+}
+
+// TestResubscribeDuringAReload replaces the host while a client is subscribed again to what it had. The resources go to the
+// host that has the client then.
+func TestResubscribeDuringAReload(t *testing.T) {
+	h, next := &Handle{}, &host{}
+	first := &host{}
+	first.restored = func() { h.Replace(next) }
+	h.Replace(first)
+	h.Resubscribe(t.Context(), &mcp.ClientInfo{}, []string{"x:1"})
+	if first.calls.Load() != 1 || next.calls.Load() != 1 {
+		t.Errorf("the hosts got the resources %d and %d times", first.calls.Load(), next.calls.Load())
+	}
 }
