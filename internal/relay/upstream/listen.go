@@ -25,6 +25,7 @@ type listening struct {
 	err      error
 	refused  bool           // the server does not support subscriptions/listen
 	acks     int            // number of acknowledgements from the server
+	broken   bool           // it has ended, and wasn't acknowledged again yet
 	received map[string]int // the number of received notifications, by method and URI; see listenSet
 }
 
@@ -193,12 +194,17 @@ func (h *hub) keepListening(ctx context.Context, on *link, l *listening) {
 				h.opts.Log.DebugContext(ctx, "server sends none of the wanted notifications", "server", h.spec.Name, "wanted", l.union)
 				return
 			}
-			// Notifications may have been lost while the listen was broken.
+			// Notifications are lost until the server has acknowledged the listen again. Until then, whoever needs a
+			// list reads it, and then we read again what clients have.
 			level = slog.LevelInfo
 			if time.Since(began) >= steadyFor {
 				pauses.Reset()
 			}
-			h.listsMayHaveChanged()
+			h.update(func(*state) { l.broken = true })
+			h.lister.forgetTools("")
+			for _, kind := range []string{"tools", "prompts", "resources"} {
+				h.changed(kind)
+			}
 		}
 		h.opts.Log.Log(ctx, level, "subscriptions/listen ended", "server", h.spec.Name, "cause", reason(err))
 		if work.Sleep(ctx, pauses.Fail()) != nil {
@@ -296,13 +302,18 @@ func (s *listenCaller) Notify(n *mcp.Note) {
 	m := n.Msg
 	if m.Method == mcp.NoteAcknowledged {
 		got, _ := mcp.ParseSubscriptionFilter(m.Raw, m.Param("notifications"))
-		s.h.update(func(*state) {
+		again := get(s.h.core, func(*state) (again bool) {
 			if s.h.spec.piped() {
 				s.on.listenSet.acknowledged(s.l)
 			}
 			s.l.acks++
 			s.l.ack(got, nil)
+			again, s.l.broken = s.l.broken, false
+			return again
 		})
+		if again {
+			s.h.listsMayHaveChanged()
+		}
 		return
 	}
 	if get(s.h.core, func(*state) bool { return s.on.listenSet.first(s.l, m) }) {
