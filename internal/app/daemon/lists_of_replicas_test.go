@@ -309,8 +309,8 @@ func (f *fleet) listClients() (all []*listClient) {
 	return all
 }
 
-// TestTC27 changes the lists of a server of each era. Each client of each replica hears of it once, and gets the new list
-// wherever it asks. Each replica reads the list once for all clients that can do the same. So it does when two changes
+// TestTC27 changes the lists of a server of each era. Each client of each replica hears of it once, and gets the new
+// list. Each replica reads the list once for all clients that can do the same. So it does when two changes
 // come at once.
 func TestTC27(t *testing.T) {
 	t.Parallel()
