@@ -45,7 +45,7 @@ func (h *house) Find(_ context.Context, id, _ string, _ bool) (transport.Estate,
 }
 
 func (h *house) Keep(string, func() []byte) {}
-func (h *house) Release(string)      {}
+func (h *house) Release(string)             {}
 
 func (h *house) Give(_ context.Context, all []transport.Estate) (lost []string, err error) {
 	h.mu.Lock()
