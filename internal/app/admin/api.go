@@ -69,9 +69,8 @@ type Options struct {
 	AliasKey []byte
 	// Away reports whether the replicas' database can't be reached now. It may be nil.
 	Away func() bool
-	// Fenced reports whether this replica can't reach it, but others perhaps can, so that it must not serve its sessions. It
-	// may be nil.
-	Fenced func() bool
+	// Unfit returns why clients should turn to other replicas than this one, or "". It may be nil.
+	Unfit func() string
 	// Desk makes API keys, Roster invites people and lets them in, and Safe keeps secrets. If one of them
 	// is nil, the routes about them say that nothing is stored.
 	Desk   *access.Desk
@@ -150,7 +149,7 @@ func New(o Options) *API {
 	a := &API{
 		opts: o, project: p, fleet: all, document: sync.OnceValue(func() object { return document(o.Version) }),
 		door:  door{project: p, access: o.Access, closed: o.Closed},
-		front: front{project: p, access: o.Access, local: o.Local, publicURL: o.PublicURL, consoleOff: o.ConsoleOff, version: o.Version, views: o.Views, away: o.Away, fenced: o.Fenced, leaving: o.Leaving, closed: o.Closed},
+		front: front{project: p, access: o.Access, local: o.Local, publicURL: o.PublicURL, consoleOff: o.ConsoleOff, version: o.Version, views: o.Views, away: o.Away, unfit: o.Unfit, leaving: o.Leaving, closed: o.Closed},
 		statusAPI: statusAPI{
 			project: p, others: o.Others, budget: o.Budget, calls: o.Calls, losses: o.Losses, refusal: o.Refusal, homes: o.Homes, store: o.Store, replicas: o.Replicas, trail: o.Trail, alias: alias,
 			started: time.Now(), version: o.Version, config: o.Config, demoClients: o.DemoClients,

@@ -63,7 +63,7 @@ type front struct {
 	views      func(*http.Request) bool // see Options.Views
 	away       func() bool              // see Options.Away
 	leaving    func() bool              // see Options.Leaving; may be nil
-	fenced     func() bool              // see Options.Fenced; may be nil
+	unfit      func() string            // see Options.Unfit; may be nil
 }
 
 // servePage answers / with a page that explains how to connect a client: as HTML for a browser,

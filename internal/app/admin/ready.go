@@ -13,8 +13,8 @@ import (
 // serveReady answers /readyz. The answer contains whether Dragoman can serve clients, the reason,
 // and since when. If one server has failed and another has not, Dragoman is ready, because only
 // calls to the failed server fail. A server at which nobody has signed in yet hasn't failed. Neither has a replica
-// whose database is away: it goes on with what it knows, and none starts without. But one that's alone in not reaching it
-// leaves clients to the others. Who may not see the servers gets the rest: an orchestrator needs no more.
+// whose database is away: it goes on with what it knows, and none starts without. But one that's alone in not reaching it,
+// or the other replicas, leaves clients to those. Who may not see the servers gets the rest: an orchestrator needs no more.
 func (a *front) serveReady(w http.ResponseWriter, r *http.Request) {
 	since, draining := a.project.Configured()
 	all := a.project.Statuses()
@@ -38,12 +38,15 @@ func (a *front) serveReady(w http.ResponseWriter, r *http.Request) {
 			since = s.Since
 		}
 	}
-	ok, reason := true, "serving"
+	ok, reason, unfit := true, "serving", ""
+	if a.unfit != nil {
+		unfit = a.unfit()
+	}
 	switch {
 	case draining, a.leaving != nil && a.leaving():
 		ok, reason = false, "stopping"
-	case a.fenced != nil && a.fenced():
-		ok, reason = false, "this replica can't reach the database of the replicas, and others may"
+	case unfit != "":
+		ok, reason = false, unfit
 	case len(all) == 0:
 		reason = "no server is configured"
 	case stopped == len(all):

@@ -79,7 +79,7 @@ type Replica struct {
 	Self          bool      `json:"self,omitempty" doc:"whether it's the one that made this report"`
 	Started       time.Time `json:"started" doc:"when it started"`
 	SilentSeconds int64     `json:"silentSeconds" doc:"how many seconds ago it last wrote that it lives, when we looked"`
-	Problem       string    `json:"problem,omitempty" doc:"of the one that made this report: why it can't reach the database now; of another one that runs: why it has not said how it is"`
+	Problem       string    `json:"problem,omitempty" doc:"of the one that made this report: that it can't reach the database now, and why, or that it can't reach the others; of another one that runs: why it has not said how it is"`
 	// What it says itself is missing for one that has a problem, or doesn't run.
 	Digest    string          `json:"digest,omitempty" doc:"says which configuration it uses, as in the report; left out if it has not said"`
 	Sessions  int             `json:"sessions,omitempty" doc:"number of sessions with clients at it"`

@@ -91,7 +91,7 @@ func ReplicasLine(all []Replica) string {
 		case x.State == "gone":
 			continue
 		case x.Problem != "" && x.Self:
-			part += " (this one; it can't reach the database: " + x.Problem + ")"
+			part += " (this one; " + x.Problem + ")"
 		case x.Problem != "":
 			part += " (" + x.Problem + ")"
 		case x.Self:

@@ -109,12 +109,20 @@ func (r *replicas) away() func() bool {
 	return func() bool { return r.Problem() != nil }
 }
 
-// fenced returns what reports whether this replica must not serve its sessions now, or nil.
-func (r *replicas) fenced() func() bool {
+// unfit returns what says why clients should turn to other replicas now, or nil.
+func (r *replicas) unfit() func() string {
 	if r == nil {
 		return nil
 	}
-	return r.Fenced
+	return func() string {
+		switch {
+		case r.Fenced():
+			return "this replica can't reach the database of the replicas, and others may"
+		case r.CutOff():
+			return "this replica can't reach most of the others, while others can"
+		}
+		return ""
+	}
 }
 
 // aliasKey returns the key for the aliases of principals, or nil if each process has its own.
@@ -218,7 +226,9 @@ func (r *replicas) list() func() []admin.Replica {
 			if x.Self = m.Incarnation == self.Incarnation; x.Self {
 				x.State = string(self.State)
 				if err := r.Problem(); err != nil {
-					x.Problem = err.Error()
+					x.Problem = "it can't reach the database: " + err.Error()
+				} else if r.CutOff() {
+					x.Problem = "it can't reach most of the others"
 				}
 			}
 			out = append(out, x)

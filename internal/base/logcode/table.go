@@ -140,6 +140,8 @@ var table = []Entry{
 	{"replica_dead", "a replica is dead: it has written nothing and doesn't answer", "What the `replica` at `address` had is lost. `seconds` is how long it had been silent. See cluster.md."},
 	{"replica_unreachable", "another replica cannot be reached at its address", "At our start, the `replica` at `address` didn't answer."},
 	{"replica_unreachable", "another replica cannot reach this one; set dragoman.cluster.advertise to the address where it can", ""},
+	{"replica_cut_off", "this replica can't reach most of the others, while others can; it isn't ready until it does", "For ten seconds, this replica has `reached` fewer than half of the others that it `tried`, at the addresses where they listen for replicas. `/readyz` says 503, so that a balancer sends clients to the others. See cluster.md."},
+	{"replica_reaches", "this replica reaches the others again", "It's ready again."},
 	{"replica_clock", "the clocks of this machine and of the database differ; let a time server set them", "The clock of this machine is `seconds` ahead of the database's, or behind if that's negative. What is good for a while, such as a question to a client, may be refused at other replicas."},
 	{"replicas_lost", "the replicas' database cannot be reached; this one goes on with the members that it knows", "The database of the replicas can't be reached, for the `cause`. You get this record once until it can."},
 	{"replicas_found", "the replicas' database can be reached again", "It can be reached again."},

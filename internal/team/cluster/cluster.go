@@ -43,6 +43,7 @@ type Cluster struct {
 	rows     rows
 	find     func(context.Context, *Member) finding // call; another one in tests
 	hear     func(context.Context, *Member) word    // askStore; another one in tests
+	reach    func(context.Context, *Member) bool    // reaches; another one in tests
 	log      *slog.Logger
 	listener net.Listener
 	address  string
@@ -56,6 +57,7 @@ type Cluster struct {
 	sealer sealer
 	seats  *seats
 	fence  fence
+	ways   ways
 	term   atomic.Uint64 // how often we were called dead
 
 	looking chan struct{} // a lock: contains one value while somebody reads the members
@@ -138,7 +140,7 @@ func errTooFar(other *Member, protocol int, version string) error {
 // newCluster returns a Cluster that nobody knows yet.
 func newCluster(o Options) (*Cluster, error) {
 	c := &Cluster{seats: newSeats(), o: o, log: cmp.Or(o.Log, slog.New(slog.DiscardHandler)), rows: o.rows, state: Ready, looking: make(chan struct{}, 1), links: map[string]*link{}, stop: func() {}}
-	c.find, c.hear = c.call, c.askStore
+	c.find, c.hear, c.reach = c.call, c.askStore, c.reaches
 	c.view.Store(&view{})
 	var err error
 	c.sealer, err = newSealer(o.Secret)
@@ -216,7 +218,7 @@ func (c *Cluster) Close() {
 		c.state = Gone
 		c.mu.Unlock()
 		_ = c.writeDue(ctx)
-		if _, err := c.rows.beat(ctx, c.me.Load().Incarnation, Gone); err == nil && c.server != nil && c.hasOthers() { // if it fails, others bury us
+		if _, err := c.rows.beat(ctx, c.me.Load().Incarnation, Gone, false); err == nil && c.server != nil && c.hasOthers() { // if it fails, others bury us
 			// Until all have seen it, they send requests, which a closed connection could lose.
 			_ = work.Sleep(ctx, lookEvery+lookEvery/4)
 		}
@@ -252,6 +254,7 @@ func (c *Cluster) live(ctx context.Context) {
 			looked = time.Now()
 			if c.look(ctx) == nil {
 				c.judge(ctx)
+				c.try(ctx)
 			}
 		}
 	}
@@ -262,7 +265,7 @@ func (c *Cluster) beat(ctx context.Context) {
 	limited, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	me, began := c.me.Load(), time.Now()
-	alive, err := c.rows.beat(limited, me.Incarnation, c.doing())
+	alive, err := c.rows.beat(limited, me.Incarnation, c.doing(), c.ways.reaches())
 	if err == nil && !alive && c.doing() != Gone {
 		c.log.Warn("another replica has called this one dead, so it goes on under another incarnation", "incarnation", me.Incarnation)
 		c.term.Add(1) // before somebody can take what was there for what we have now

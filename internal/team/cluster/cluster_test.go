@@ -459,7 +459,7 @@ func TestRows(t *testing.T) {
 	if err != nil || len(list) != 3 || list[0].Incarnation != "A" || !list[0].Lives() || list[0].Silence < 0 || list[0].Silence > time.Minute || time.Since(list[0].Started).Abs() > time.Hour {
 		t.Fatalf("%v %+v", err, list)
 	}
-	if alive, err := db.beat(t.Context(), "A", Draining); !alive || err != nil {
+	if alive, err := db.beat(t.Context(), "A", Draining, true); !alive || err != nil {
 		t.Error(alive, err)
 	}
 	if done, err := db.bury(t.Context(), &list[0]); done || err != nil {
@@ -468,12 +468,12 @@ func TestRows(t *testing.T) {
 	if done, err := db.bury(t.Context(), &list[1]); !done || err != nil {
 		t.Errorf("the dead isn't buried: %v", err)
 	}
-	if alive, err := db.beat(t.Context(), "B", Ready); alive || err != nil {
+	if alive, err := db.beat(t.Context(), "B", Ready, true); alive || err != nil {
 		t.Error("the dead writes", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := db.beat(ctx, "A", Ready); err == nil {
+	if _, err := db.beat(ctx, "A", Ready, true); err == nil {
 		t.Error("a statement goes on after its time")
 	}
 	dbtest.Exec(t, url, "UPDATE "+schema+".replicas SET address = 'y:1' WHERE incarnation = 'C'")

@@ -192,7 +192,7 @@ func (r *replica) leave(ctx context.Context) {
 	limited, cancel := context.WithTimeout(ctx, time.Second)
 	r.c.HandOver(limited)
 	cancel()
-	_, _ = r.beat(ctx, r.c.me.Load().Incarnation, Gone)
+	_, _ = r.beat(ctx, r.c.me.Load().Incarnation, Gone, false)
 	r.w.mu.Lock()
 	r.killed = time.Now()
 	r.w.mu.Unlock()

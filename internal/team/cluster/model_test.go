@@ -17,11 +17,12 @@ import (
 
 // world is a database and a network in the memory of a test, with replicas that it can stop and cut off.
 type world struct {
-	mu   sync.Mutex
-	rows map[string]*Member
-	seen map[string]time.Time
-	away bool // nobody reaches the database
-	all  []*replica
+	mu    sync.Mutex
+	rows  map[string]*Member
+	seen  map[string]time.Time
+	away  bool                    // nobody reaches the database
+	meets func(from, to int) bool // who can call whom; nil for everybody
+	all   []*replica
 
 	seats         map[seatKey]*seat
 	ids           []string // of sessions
@@ -68,14 +69,14 @@ func (r *replica) join(_ context.Context, m *Member) error {
 	return nil
 }
 
-func (r *replica) beat(_ context.Context, incarnation string, s State) (bool, error) {
+func (r *replica) beat(_ context.Context, incarnation string, s State, reaches bool) (bool, error) {
 	r.w.mu.Lock()
 	defer r.w.mu.Unlock()
 	row := r.w.rows[incarnation]
 	if err := r.reach(); err != nil || row == nil || !row.Lives() {
 		return false, err
 	}
-	row.State, r.w.seen[incarnation] = s, time.Now()
+	row.State, row.Reaches, r.w.seen[incarnation] = s, reaches, time.Now()
 	return true, nil
 }
 
@@ -116,8 +117,9 @@ func (r *replica) call(_ context.Context, m *Member) finding {
 	r.w.mu.Lock()
 	defer r.w.mu.Unlock()
 	n, _ := strconv.Atoi(m.Name[1:])
+	me, _ := strconv.Atoi(r.c.o.Name[1:])
 	switch x := r.w.all[n]; {
-	case !r.lonely.IsZero():
+	case !r.lonely.IsZero(), r.w.meets != nil && !r.w.meets(me, n):
 		return silent
 	case !x.killed.IsZero():
 		return refused
@@ -138,6 +140,7 @@ func (w *world) start(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.c.find, r.c.hear = r.call, r.ask
+	r.c.reach = func(ctx context.Context, m *Member) bool { return r.call(ctx, m) == answered }
 	if err := r.c.join(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -160,8 +163,15 @@ func (w *world) check(t *testing.T, now, calm time.Time) {
 	if len(w.wrong) > 0 {
 		t.Error(w.wrong)
 	}
-	ready := 0
+	ready, off := 0, 0
 	for i, r := range w.all {
+		if r.killed.IsZero() && r.c.CutOff() {
+			if off++; r.lonely.IsZero() && now.Sub(r.hurt) > 10*time.Second {
+				t.Errorf("replica %d reaches the others, and says that it doesn't", i)
+			}
+		} else if x := min(now.Sub(r.lonely), now.Sub(r.hurt), now.Sub(calm)); !r.lonely.IsZero() && r.stopped.IsZero() && r.cut.IsZero() && now.After(r.late) && x > 20*time.Second {
+			t.Errorf("replica %d has reached nobody for %s, and is ready", i, x)
+		}
 		row := w.rows[r.c.me.Load().Incarnation]
 		switch away := cmp.Or(r.stopped, r.cut); {
 		case !r.killed.IsZero():
@@ -176,6 +186,9 @@ func (w *world) check(t *testing.T, now, calm time.Time) {
 		case row.State == Ready:
 			ready++
 		}
+	}
+	if off > len(w.all)/2 {
+		t.Errorf("%d of %d are cut off", off, len(w.all))
 	}
 	if ready < len(w.all)/2 {
 		t.Errorf("only %d of %d are ready", ready, len(w.all))

@@ -19,8 +19,9 @@ var migrations embed.FS
 type rows interface {
 	// join adds a replica that lives, and forgets those that have ended long ago.
 	join(ctx context.Context, m *Member) error
-	// beat writes that a replica lives, and in which state. alive is false if its row says that it doesn't.
-	beat(ctx context.Context, incarnation string, s State) (alive bool, err error)
+	// beat writes that a replica lives, in which state, and whether it reaches most of its neighbours. alive is false if its
+	// row says that it doesn't live.
+	beat(ctx context.Context, incarnation string, s State, reaches bool) (alive bool, err error)
 	// bury writes that a replica is dead, if nothing has changed in its row.
 	bury(ctx context.Context, m *Member) (done bool, err error)
 	// members returns all replicas, the oldest first.
@@ -80,8 +81,8 @@ func (t tables) join(ctx context.Context, m *Member) error {
 	})
 }
 
-func (t tables) beat(ctx context.Context, incarnation string, s State) (bool, error) {
-	return t.changes(ctx, "UPDATE replicas SET seen = clock_timestamp(), state = ? WHERE incarnation = ? AND state IN ('ready', 'draining') RETURNING 1", string(s), incarnation)
+func (t tables) beat(ctx context.Context, incarnation string, s State, reaches bool) (bool, error) {
+	return t.changes(ctx, "UPDATE replicas SET seen = clock_timestamp(), state = ?, reaches = ? WHERE incarnation = ? AND state IN ('ready', 'draining') RETURNING 1", string(s), reaches, incarnation)
 }
 
 func (t tables) bury(ctx context.Context, m *Member) (bool, error) {
@@ -104,13 +105,13 @@ func (t tables) members(ctx context.Context) (list []Member, err error) {
 			var m Member
 			var code []byte
 			var silence float64
-			err := scan(&m.Incarnation, &m.Name, &m.Address, &m.Fingerprint, &code, &m.Protocol, &m.Version, &m.State, &m.Started, &m.seen, &silence, &m.clock)
+			err := scan(&m.Incarnation, &m.Name, &m.Address, &m.Fingerprint, &code, &m.Protocol, &m.Version, &m.State, &m.Reaches, &m.Started, &m.seen, &silence, &m.clock)
 			m.Silence = time.Duration(silence * float64(time.Second))
 			if err == nil && hmac.Equal(code, t.code(&m)) {
 				list = append(list, m)
 			}
 			return err
-		}, "SELECT incarnation, name, address, fingerprint, code, protocol, version, state, started, seen::text, EXTRACT(EPOCH FROM clock_timestamp() - seen)::float8, clock_timestamp() FROM replicas ORDER BY started, incarnation")
+		}, "SELECT incarnation, name, address, fingerprint, code, protocol, version, state, reaches, started, seen::text, EXTRACT(EPOCH FROM clock_timestamp() - seen)::float8, clock_timestamp() FROM replicas ORDER BY started, incarnation")
 	})
 	return list, err
 }

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -28,6 +29,7 @@ type Member struct {
 	Version     string
 	State       State
 	Started     time.Time
+	Reaches     bool          // it reaches most of those that it calls; see neighbours
 	Silence     time.Duration // since it last wrote that it lives, by the clock of the database
 	seen        string        // the time of that, as the database writes it
 	clock       time.Time     // the time when the row was read, by the same clock
@@ -49,6 +51,11 @@ const (
 	// staleAfter is how long a replica must have been silent to be buried. If its address refuses connections,
 	// refusedAfter suffices: the listener for replicas opens first and closes last.
 	staleAfter, refusedAfter = 10 * time.Second, 5 * time.Second
+
+	// aloneAfter is how long a replica must have reached too few of its neighbours before it leaves clients to others,
+	// and mostNeighbours how many it has.
+	aloneAfter     = 10 * time.Second
+	mostNeighbours = 5
 
 	// clockLimit is how far the clock of a machine may be from that of the database before we say so. Replicas live by the
 	// clock of the database, but what clients and people get is good until a time, by the clock of whoever has given it.
@@ -88,6 +95,34 @@ func buries(m *Member, steady time.Duration, f finding) bool {
 
 // suspect reports whether it's worth calling m, because buries could say yes.
 func suspect(m *Member, steady time.Duration) bool { return buries(m, steady, refused) }
+
+// writes reports whether a replica is there for new requests, and has written a moment ago that it is.
+func writes(m *Member) bool { return m.State == Ready && m.Silence < refusedAfter }
+
+// neighbours returns those that a replica calls from time to time, to know whether it could pass on requests: the next
+// ones in the order of the rows, which everybody sees alike. Who is silent isn't among them, since a replica that was
+// killed says nothing about our ways to the others.
+func neighbours(all []Member, me string) (out []*Member) {
+	at := slices.IndexFunc(all, func(m Member) bool { return m.Incarnation == me })
+	for i := 1; i <= len(all) && len(out) < mostNeighbours; i++ {
+		if m := &all[(at+i)%len(all)]; m.Incarnation != me && writes(m) {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// reachesMost reports whether a replica reaches enough of the neighbours that it has tried.
+func reachesMost(tried, reached int) bool { return tried > 0 && 2*reached >= tried }
+
+// cutOff reports whether a replica leaves new requests to others, because it has reached too few of its neighbours for
+// as long as alone. Somebody has to be there who says that they reach theirs: they stay, so at least one does, whatever
+// breaks. If nobody says so, the network between all of them is down. Then all stay, because what clients ask for can
+// often be served without another replica. Of two that don't reach each other in one direction, the one stays that can
+// pass requests on.
+func cutOff(all []Member, me string, alone time.Duration) bool {
+	return alone >= aloneAfter && slices.ContainsFunc(all, func(m Member) bool { return m.Incarnation != me && writes(&m) && m.Reaches })
+}
 
 // incarnationLength is the length of each incarnation.
 const incarnationLength = 13

@@ -278,7 +278,7 @@ func (c *Cluster) HasHeirs() bool { return len(heirs(c.Members(), c.me.Load().In
 // heirs returns the replicas that can go on with what another one leaves.
 func heirs(all []Member, me string) (out []string) {
 	for i := range all {
-		if m := &all[i]; m.State == Ready && m.Incarnation != me && m.Silence < refusedAfter {
+		if m := &all[i]; m.Incarnation != me && writes(m) {
 			out = append(out, m.Incarnation)
 		}
 	}

@@ -1,0 +1,2 @@
+-- works with 3
+ALTER TABLE replicas ADD COLUMN reaches BOOLEAN NOT NULL DEFAULT FALSE;
