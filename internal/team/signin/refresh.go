@@ -165,8 +165,7 @@ func (a *account) renewNow(ctx context.Context, safe *store.Safe, t *token) (min
 		var lease store.Lease
 		var ok bool
 		err = safe.Store().Write(ctx, a.s.d.me, func(x *store.Tx) (err error) {
-			at := time.Now()
-			lease, ok, err = x.LeaseCredential(now.row, a.s.d.me, at, at.Add(leaseTime))
+			lease, ok, err = x.LeaseCredential(now.row, a.s.d.me, leaseTime)
 			return err
 		})
 		if err != nil {

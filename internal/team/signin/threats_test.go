@@ -59,10 +59,13 @@ func TestTA31ProcessEndsBetween(t *testing.T) {
 	}
 	_ = c.Wait()
 	// Its lease is over.
-	later := time.Now().Add(-time.Second)
 	safe := r.safe.Load()
 	err := safe.Store().Write(t.Context(), "test", func(x *store.Tx) error {
-		_, ok, err := x.LeaseCredential(safe.Store().Snapshot().Credentials(of)[0], "killed", later.Add(2*leaseTime), later)
+		row := safe.Store().Snapshot().Credentials(of)[0]
+		if err := x.EndLease(row, 1); err != nil {
+			return err
+		}
+		_, ok, err := x.LeaseCredential(row, "killed", -time.Second)
 		if err == nil && !ok {
 			err = errors.New("no lease")
 		}

@@ -34,6 +34,7 @@ func postgres(where string, o Options) (driver.Connector, *engine, error) {
 		tables:   "SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema()",
 		changes:  schema + ".changes",
 		begin:    pool.begin,
+		clock:    "SELECT clock_timestamp()",
 		snapshot: sql.LevelRepeatableRead,
 		bind:     numbered,
 		explain:  func(err error) error { return explainPostgres(err, called, o.Schema) },

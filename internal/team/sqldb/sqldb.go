@@ -78,6 +78,7 @@ type engine struct {
 	tables   string          // a query for the names of all tables
 	changes  string          // the table of changes, for a query outside of transactions
 	begin    func(*Tx) error // is called at the beginning of each transaction; may be nil
+	clock    string          // a query for the time by the database's clock; "" if the database is on this machine
 	snapshot sql.IsolationLevel
 	bind     func(query string) string
 	explain  func(error) error // turns what people can do something about into an *Error

@@ -57,6 +57,16 @@ func All[T any](t *Tx, value func(scan func(...any) error) (T, error), query str
 	return list, err
 }
 
+// Clock returns the time by the one clock that all processes with this database have, whatever the clocks of their machines
+// say.
+func (t *Tx) Clock() (now time.Time, err error) {
+	if t.e.clock == "" {
+		return time.Now(), nil
+	}
+	err = t.Row(t.e.clock, nil, &now)
+	return now, err
+}
+
 // Count returns the number of rows that a query finds. from is the part of the query that begins with
 // FROM.
 func (t *Tx) Count(from string, args ...any) (n int, err error) {

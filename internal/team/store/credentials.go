@@ -103,10 +103,14 @@ type Lease struct {
 	Abandoned bool
 }
 
-// LeaseCredential gives an owner the right to renew a credential, until a time. If the credential no longer
-// has the generation, or if somebody else has the right until later than now, ok is false. It's no act, and no
-// snapshot hears of it.
-func (t *Tx) LeaseCredential(x Credential, owner string, now, until time.Time) (l Lease, ok bool, err error) {
+// LeaseCredential gives an owner the right to renew a credential, for some time by the database's clock: with those of
+// two machines, the later one would take a right that the other still has. If the credential no longer has the
+// generation, or if somebody else has the right now, ok is false. It's no act, and no snapshot hears of it.
+func (t *Tx) LeaseCredential(x Credential, owner string, most time.Duration) (l Lease, ok bool, err error) {
+	now, err := t.t.Clock()
+	if err != nil {
+		return l, false, err
+	}
 	id := x.sealedFor()
 	var has, hasUntil string
 	err = t.t.Row("SELECT owner, owned_until, fence FROM credentials WHERE id = ? AND generation = ? AND spent = 0", []any{id, x.Generation}, &has, &hasUntil, &l.Fence)
@@ -124,7 +128,7 @@ func (t *Tx) LeaseCredential(x Credential, owner string, now, until time.Time) (
 		l.Abandoned = has != owner
 	}
 	l.Fence++
-	return l, true, t.t.Exec("UPDATE credentials SET owner = ?, owned_until = ?, fence = ? WHERE id = ?", owner, textOf(until), l.Fence, id)
+	return l, true, t.t.Exec("UPDATE credentials SET owner = ?, owned_until = ?, fence = ? WHERE id = ?", owner, textOf(now.Add(most)), l.Fence, id)
 }
 
 // EndLease gives the right to renew a credential back. Nothing happens if somebody else has it meanwhile.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/team/vault"
@@ -67,9 +68,9 @@ func TestSignIns(t *testing.T) {
 			return func(t *Tx) error { return t.SetCredential(x) }
 		}
 		// lease expects a fence, which is negative if the lease before was abandoned, or 0 for no lease.
-		lease := func(x Credential, owner string, after time.Duration, fence int64) func(*Tx) error {
+		lease := func(x Credential, owner string, most time.Duration, fence int64) func(*Tx) error {
 			return func(t *Tx) error {
-				got, ok, err := t.LeaseCredential(x, owner, now.Add(after), now.Add(after+30*time.Second))
+				got, ok, err := t.LeaseCredential(x, owner, most)
 				if ok && got != (Lease{max(fence, -fence), fence < 0}) {
 					return fmt.Errorf("the lease is %+v", got)
 				}
@@ -113,21 +114,21 @@ func TestSignIns(t *testing.T) {
 		}{
 			{set(credential("p:bob", "i", "b1", 0)), "p:bob at i: b1", "signed in credential:shop/p:bob/https://s.example/mcp"},
 			{set(credential("p:ada", "i", "a1", 0)), "p:ada at i: a1; p:bob at i: b1", "signed in credential:shop/p:ada/https://s.example/mcp"},
-			{lease(credential("p:ada", "i", "", 2), "one", 0, 1), "", ""},
-			{lease(credential("p:ada", "i", "", 2), "two", 29*time.Second, 0), "", ""},
+			{lease(credential("p:ada", "i", "", 2), "one", time.Minute, 1), "", ""},
+			{lease(credential("p:ada", "i", "", 2), "two", time.Minute, 0), "", ""},
 			{lease(credential("p:ada", "i", "", 1), "two", time.Minute, 0), "", ""}, // another generation
-			{lease(credential("p:ada", "i", "", 2), "one", time.Second, 2), "", ""},
+			{lease(credential("p:ada", "i", "", 2), "one", -time.Second, 2), "", ""},
 			{lease(credential("p:ada", "i", "", 2), "two", time.Minute, -3), "", ""},
 			{spend(credential("p:ada", "i", "gone", 2), 2, false), "", ""},
 			{spend(credential("p:ada", "i", "gone", 2), 3, true), "p:ada at i: gone spent; p:bob at i: b1", "expired credential:shop/p:ada/https://s.example/mcp"},
-			{lease(credential("p:ada", "i", "", 2), "two", time.Hour, 0), "", ""},
+			{lease(credential("p:ada", "i", "", 2), "two", time.Minute, 0), "", ""},
 			{renew(credential("p:ada", "i", "a2", 2), 3), "p:ada at i: a2; p:bob at i: b1", ""}, // an answer that was late
 			{renew(credential("p:ada", "i", "a2", 2), 0), "", ""},
-			{lease(credential("p:ada", "i", "", 3), "two", 0, 4), "", ""},
+			{lease(credential("p:ada", "i", "", 3), "two", time.Minute, 4), "", ""},
 			{func(t *Tx) error { return t.EndLease(credential("p:ada", "i", "", 3), 3) }, "", ""},
-			{lease(credential("p:ada", "i", "", 3), "one", 0, 0), "", ""},
+			{lease(credential("p:ada", "i", "", 3), "one", time.Minute, 0), "", ""},
 			{func(t *Tx) error { return t.EndLease(credential("p:ada", "i", "", 3), 4) }, "", ""},
-			{lease(credential("p:ada", "i", "", 3), "one", 0, 5), "", ""},
+			{lease(credential("p:ada", "i", "", 3), "one", time.Minute, 5), "", ""},
 			{set(credential("p:ada", "j", "a3", 0)), "p:ada at j: a3; p:ada at i: a2; p:bob at i: b1", "signed in credential:shop/p:ada/https://s.example/mcp"},
 			{func(t *Tx) error {
 				gone, err := t.RemoveCredentials(of("p:ada"))
@@ -326,6 +327,54 @@ func TestRegistrationsAreBounded(t *testing.T) {
 		}
 		if !there("https://good.example") || there("https://old.example") || !there(fmt.Sprintf("https://evil.example/%d", mostRegistrations-1)) {
 			t.Error("another registration was forgotten than the oldest that nobody uses")
+		}
+	})
+}
+
+// TestTC19 has a process whose clock is years behind or ahead. Who has the right to renew a credential keeps it, whichever
+// of two processes that is, so the other one doesn't send the same refresh token.
+func TestTC19(t *testing.T) {
+	both(t, func(t *testing.T, o Options) {
+		if o.Schema == "" {
+			t.Skip("one machine has one clock")
+		}
+		right := open(t, o)
+		x := Credential{SignIn: SignIn{"shop", "https://s.example/mcp", "p:ada"}, Issuer: "i", Client: "c", Resource: "r", Sealed: []byte("a"), Generation: 1}
+		write := func(s *Store, change func(*Tx) error) {
+			t.Helper()
+			if err := s.Write(t.Context(), "test", change); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write(right, func(t *Tx) error { return t.SetCredential(x) })
+		fence := int64(0)
+		leases := func(s *Store, owner string) (ok bool) {
+			t.Helper()
+			write(s, func(t *Tx) error {
+				l, got, err := t.LeaseCredential(x, owner, time.Minute)
+				if ok = got; ok {
+					fence = l.Fence
+				}
+				return err
+			})
+			return ok
+		}
+		for name, wait := range map[string]time.Duration{"behind": 0, "ahead": 50 * 365 * 24 * time.Hour} {
+			for _, first := range []bool{true, false} {
+				if first && !leases(right, "right") {
+					t.Fatal("nobody has the right, and one doesn't get it")
+				}
+				synctest.Test(t, func(t *testing.T) { // time begins in the year 2000
+					time.Sleep(wait)
+					if got := leases(open(t, o), name); got == first {
+						t.Errorf("one that is %s gets the right: %t", name, got)
+					}
+				})
+				if !first && leases(right, "right") {
+					t.Errorf("one that is %s has the right, and another one gets it", name)
+				}
+				write(right, func(t *Tx) error { return t.EndLease(x, fence) })
+			}
 		}
 	})
 }
