@@ -17,13 +17,17 @@ type ways struct {
 
 	mu    sync.Mutex
 	most  bool      // we reached most neighbours when we last tried
+	tried time.Time // when that was
 	alone time.Time // since when we have reached too few; zero if we do
 }
+
+// triedFor is how long it counts what we found. A try that fails takes up to three seconds.
+const triedFor = 2*lookEvery + 3*dialWithin
 
 func (w *ways) note(tried, reached int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.most = reachesMost(tried, reached)
+	w.most, w.tried = reachesMost(tried, reached), time.Now()
 	switch {
 	case w.most || tried == 0:
 		w.alone = time.Time{}
@@ -81,10 +85,10 @@ func (c *Cluster) reaches(ctx context.Context, m *Member) bool {
 }
 
 // CutOff reports whether clients should turn to other replicas, because this one can't pass requests on, and others can.
-// While we don't reach the database, we don't know about others.
+// While we don't reach the database, we don't know about others, and don't try to reach them.
 func (c *Cluster) CutOff() bool {
 	c.ways.mu.Lock()
-	alone := c.ways.alone
+	alone, tried := c.ways.alone, c.ways.tried
 	c.ways.mu.Unlock()
-	return !alone.IsZero() && c.reachesStore() && cutOff(c.Members(), c.me.Load().Incarnation, time.Since(alone))
+	return !alone.IsZero() && time.Since(tried) < triedFor && c.reachesStore() && cutOff(c.Members(), c.me.Load().Incarnation, time.Since(alone))
 }
