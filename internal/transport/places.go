@@ -29,6 +29,9 @@ type Elsewhere struct {
 	Again bool
 	// Forget is called if the process hasn't got the request: whoever made this error looks again then. May be nil.
 	Forget func()
+	// Failed is what the client has heard because its request got lost on the way, or nobody had it in time; set by who has
+	// passed it on. See Record.
+	Failed error
 	// Refusal is what a client hears if the process turns out to have ended; nil for what may move.
 	Refusal *jsonrpc.Error
 }

@@ -99,6 +99,8 @@ type Incoming struct {
 	// Request is the HTTP request that carried the message; its Method is "" if there was no HTTP
 	// request.
 	Request Request
+	// Failed is the error that the client has heard already. The message is only recorded then; see Record.
+	Failed error
 }
 
 // Request is an HTTP request of a client. Its header must not be modified.

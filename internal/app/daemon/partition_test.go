@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/app/admin"
 )
 
 // TestTC17 takes the database away and kills a replica at the same time. The sessions of the others go on meanwhile. When
@@ -173,6 +175,15 @@ func TestTC18(t *testing.T) {
 			}
 		}
 		soon(t, "everybody is ready", func() bool { return ready(f.all[0]) && ready(f.all[1]) && ready(f.all[2]) })
+	}
+	unsent := map[string]int{} // by the replica that couldn't pass them on
+	for _, x := range read[admin.Calls](f.all[0], "/calls?method=tools/call&outcome=not_sent&limit=1000").Calls {
+		if x.Cause == "replica_unreachable" && x.Server == "s" {
+			unsent[x.Replica]++
+		}
+	}
+	if len(unsent) != 3 {
+		t.Errorf("calls that couldn't be passed on: %v", unsent)
 	}
 	t.Logf("%d of %d calls have a result", results, made)
 }

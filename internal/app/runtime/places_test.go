@@ -6,13 +6,17 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/relay/bridge"
+	"github.com/dragoman-mcp/dragoman/internal/relay/calls"
+	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
+	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
 
 // town is a Places of a process with this name, among processes whose names end with "house".
@@ -32,8 +36,9 @@ type hop struct {
 	name string
 	to   http.Handler
 
-	mu  sync.Mutex
-	got []string
+	mu    sync.Mutex
+	got   []string
+	fails error // what clients hear instead of an answer; nil passes requests on
 }
 
 // Reaches implements httpdoor.Forwarder.
@@ -42,7 +47,12 @@ func (h *hop) Reaches(*http.Request, *transport.Elsewhere) bool { return true }
 func (h *hop) Forward(w http.ResponseWriter, r *http.Request, body []byte, to *transport.Elsewhere) bool {
 	h.mu.Lock()
 	h.got = append(h.got, to.Home+" "+r.Method+" "+r.URL.RequestURI()+" "+string(body))
+	fails := h.fails
 	h.mu.Unlock()
+	if to.Failed = fails; fails != nil {
+		httpdoor.Refuse(w, http.StatusOK, "1", mcp.Wire(fails))
+		return true
+	}
 	next := r.Clone(r.Context())
 	next.Body, next.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	h.to.ServeHTTP(w, next)
@@ -85,7 +95,7 @@ func newTwoHouses(t *testing.T, forwards bool) *twoHouses {
 	x := &twoHouses{T: t, servers: a, away: b, hop: &hop{name: "firsthouse"}}
 	a.open(t, text, func(o *Options) { o.Places = town("firsthouse") })
 	b.open(t, text, func(o *Options) {
-		o.Places = town("secondhouse")
+		o.Places, o.Events, o.Calls = town("secondhouse"), &event.Publisher{}, calls.New(calls.Options{})
 		if forwards {
 			o.Forward = x.hop
 		}
@@ -188,6 +198,44 @@ func TestSessionElsewhereIsForwarded(t *testing.T) {
 	body, header := modernRequest("tools/call", "new__echo", `{"name":"new__echo","arguments":{"text":"modern"}}`)
 	x.second.wants(200, "modern", "POST", "/mcp", body, append(header, "Mcp-Session-Id", id)...)
 	x.hop.none(t)
+}
+
+// TestLostOnTheWay lets requests get lost that another process should answer. Each is a call that has failed here, once,
+// with its server, its name and the cause, and no server hears of it. A message that never becomes a call leaves nothing.
+func TestLostOnTheWay(t *testing.T) {
+	x := newTwoHouses(t, true)
+	id := x.first.wants(200, `"result"`, "POST", "/mcp", helloBody).Get("Mcp-Session-Id")
+	hers := []string{"Mcp-Session-Id", id, "MCP-Protocol-Version", "2025-11-25"}
+	call := strings.Replace(callBody, `"star","arguments":{}`, `"old__echo" ,"arguments":{"text":"legacy"}`, 1)
+	st := x.first.stream("/sse")
+	defer st.body.Close()
+	x.second.wants(200, `"result"`, "POST", "/mcp", strings.Replace(callBody, "tools/call", "tools/list", 1)) // now the names are known
+	x.away.gate.take()
+	for _, lost := range []*mcp.Error{
+		{Message: "lost", Origin: mcp.FromGateway, Cause: "replica_lost", Outcome: mcp.OutcomeUnknown},
+		{Message: "unreachable", Origin: mcp.FromGateway, Cause: "replica_unreachable", Outcome: mcp.NotSent},
+	} {
+		x.hop.fails = lost
+		before, last := x.away.gate.asked, x.away.Default().Calls().Last(0)
+		x.second.wants(200, lost.Cause, "POST", "/mcp", call, hers...)
+		x.second.wants(200, lost.Cause, "POST", st.post, call)
+		x.second.wants(200, lost.Cause, "POST", "/mcp", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, hers...)
+		x.second.wants(200, lost.Cause, "POST", "/mcp", helloBody, hers...)
+		x.second.wants(200, lost.Cause, "DELETE", "/mcp", "", hers...)
+		all, _, _ := x.away.Default().Calls().Since(last, 10)
+		for _, c := range all {
+			if c.Server != "old" || c.Name != "old__echo" || c.Target != "echo" || c.Cause != lost.Cause || c.Outcome != lost.Outcome || c.Out == 0 {
+				t.Errorf("the call is %+v", c)
+			}
+		}
+		entry := "old echo legacy " + string(lost.Outcome)
+		if got := x.away.gate.take(); len(all) != 2 || !slices.Equal(got, []string{entry, entry}) || x.away.gate.asked != before {
+			t.Errorf("%d calls, the auditor heard %q, and the policy was asked %d times", len(all), got, x.away.gate.asked-before)
+		}
+	}
+	if n := x.servers.executions("legacy"); n != 0 {
+		t.Errorf("the server ran %d calls", n)
+	}
 }
 
 // TestRetryElsewhereIsForwarded asks the client in three ways: a legacy server asks, so that its call is

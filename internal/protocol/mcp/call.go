@@ -53,6 +53,9 @@ type Call struct {
 	Record Record
 	// Elsewhere answers elicitations that the client can't show. Nil means that nobody does.
 	Elsewhere Elsewhere
+	// Failed is set if another process should have answered the call, and its client has heard this error instead. The call
+	// is only recorded then, and nothing may be sent to a server for it.
+	Failed error
 }
 
 // NewCall returns the Call of a request, and reads the values that every call needs.

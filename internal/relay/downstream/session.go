@@ -296,7 +296,7 @@ func (c *Session) modern(ctx context.Context, in transport.Incoming, o mcp.Openi
 	defer leave()
 	call := mcp.NewCall(m, o.Meta, c.clientOf(m, o))
 	c.noteModern(call.Client)
-	call.Headers, call.HTTP = in.Params, in.HTTP
+	call.Headers, call.HTTP, call.Failed = in.Params, in.HTTP, in.Failed
 	call.Level = call.Client.LogLevel
 	if m.Method == mcp.MethodDiscover {
 		start := time.Now()
@@ -372,6 +372,7 @@ func (c *Session) legacy(ctx context.Context, in transport.Incoming, o mcp.Openi
 	}
 	defer leave()
 	call := mcp.NewCall(m, o.Meta, info)
+	call.Failed = in.Failed
 	switch m.Method {
 	case mcp.MethodSetLevel:
 		c.setLevel(m, info)

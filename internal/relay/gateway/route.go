@@ -135,7 +135,16 @@ func (x runner) answer(ctx context.Context, by resolver, c *mcp.Call, k mcp.Call
 		away = x.elsewhere(c, k)
 		k = away
 	}
-	r, err := x.resolve(ctx, by, c)
+	known := ctx
+	if c.Failed != nil { // it's enough to say what's known without asking a server
+		over, cancel := context.WithCancel(ctx)
+		cancel()
+		known = over
+	}
+	r, err := x.resolve(known, by, c)
+	if c.Failed != nil {
+		err = c.Failed
+	}
 	r.away = away
 	reply, passed, err := x.attempt(ctx, r, err, k)
 	if errors.Is(err, errSignedIn) {

@@ -489,3 +489,38 @@ func TestRows(t *testing.T) {
 	}
 	_ = sqldb.Error{} // brings the driver
 }
+
+// TestFailed checks that whoever passes a request on hears what its client did, if that wasn't the home's answer.
+func TestFailed(t *testing.T) {
+	t.Parallel()
+	_, near, far := pair(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.Header.Get("X-Kind") {
+		case "json":
+			_, _ = io.WriteString(w, `{"jsonrpc":"2.0",`)
+		case "long":
+			_, _ = io.WriteString(w, strings.Repeat("x", 2*wholeBelow))
+		case "events":
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = io.WriteString(w, "data: {}\n\n")
+		case "done":
+			return
+		}
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	}))
+	for kind, want := range map[string]error{"done": nil, "nothing": errLost, "json": errLost, "long": errLost, "events": errLost, "nowhere": errNotSent} {
+		to := &transport.Elsewhere{Home: far.me.Load().Incarnation}
+		if kind == "nowhere" {
+			to.Home = ""
+		}
+		r := httptest.NewRequestWithContext(t.Context(), "POST", "/mcp", nil)
+		r.Header.Set("X-Kind", kind)
+		func() {
+			defer func() { _ = recover() }()
+			near.Forward(httptest.NewRecorder(), r, []byte(request), to)
+		}()
+		if want == nil && to.Failed != nil || want != nil && to.Failed != want {
+			t.Errorf("%s: %v", kind, to.Failed)
+		}
+	}
+}

@@ -89,15 +89,18 @@ func (c *Cluster) Reaches(r *http.Request, to *transport.Elsewhere) bool {
 
 // These are the errors that clients hear when passing on fails.
 var (
-	errNotSent = &jsonrpc.Error{
-		Code:    jsonrpc.CodeInternal,
-		Message: "the replica of Dragoman that has what this request is about cannot be reached; nothing was sent, so try again in some seconds",
-		Data:    []byte(`{"origin":"gateway","cause":"replica_unreachable","outcome":"not_sent","retryable":true}`),
+	errNotSent = &mcp.Error{
+		Message:   "the replica of Dragoman that has what this request is about cannot be reached; nothing was sent, so try again in some seconds",
+		Origin:    mcp.FromGateway,
+		Cause:     "replica_unreachable",
+		Outcome:   mcp.NotSent,
+		Retryable: true,
 	}
-	errLost = &jsonrpc.Error{
-		Code:    jsonrpc.CodeInternal,
+	errLost = &mcp.Error{
 		Message: "the replica of Dragoman that ran this request was lost before it had answered; the server may have executed it",
-		Data:    []byte(`{"origin":"gateway","cause":"replica_lost","outcome":"unknown","retryable":false}`),
+		Origin:  mcp.FromGateway,
+		Cause:   "replica_lost",
+		Outcome: mcp.OutcomeUnknown,
 	}
 )
 
@@ -141,10 +144,10 @@ func (c *Cluster) Forward(w http.ResponseWriter, r *http.Request, body []byte, t
 			}
 			return true
 		case err != nil && sent && !(to.Again && repeats(r, body)):
-			refuse(w, body, errLost)
+			fail(w, body, to, errLost)
 			return true
 		case err == nil && resp.StatusCode != http.StatusMisdirectedRequest:
-			answer(w, r, body, resp)
+			answer(w, r, body, resp, to)
 			return true
 		case err == nil:
 			_ = resp.Body.Close()
@@ -169,9 +172,9 @@ func (c *Cluster) Forward(w http.ResponseWriter, r *http.Request, body []byte, t
 	case to.Again:
 		return false
 	case gone && to.Refusal != nil: // what it was about has ended with the process
-		refuse(w, body, to.Refusal)
+		fail(w, body, to, to.Refusal)
 	default:
-		refuse(w, body, errNotSent)
+		fail(w, body, to, errNotSent)
 	}
 	return true
 }
@@ -281,7 +284,7 @@ func (p patient) wait() {
 const wholeBelow = 1 << 20
 
 // answer passes an answer on.
-func answer(w http.ResponseWriter, r *http.Request, body []byte, resp *http.Response) {
+func answer(w http.ResponseWriter, r *http.Request, body []byte, resp *http.Response, to *transport.Elsewhere) {
 	defer func() { _ = resp.Body.Close() }()
 	removeHopHeaders(resp.Header)
 	head := func() {
@@ -293,13 +296,13 @@ func answer(w http.ResponseWriter, r *http.Request, body []byte, resp *http.Resp
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	if kind == "text/event-stream" {
 		head()
-		stream(w, r, body, resp.Body)
+		stream(w, r, body, resp.Body, to)
 		return
 	}
 	first, err := io.ReadAll(io.LimitReader(resp.Body, wholeBelow))
 	if err != nil {
 		if r.Context().Err() == nil {
-			refuse(w, body, errLost)
+			fail(w, body, to, errLost)
 		}
 		return
 	}
@@ -308,6 +311,9 @@ func answer(w http.ResponseWriter, r *http.Request, body []byte, resp *http.Resp
 		_, err = io.Copy(w, resp.Body)
 	}
 	if err != nil {
+		if r.Context().Err() == nil {
+			to.Failed = errLost
+		}
 		panic(http.ErrAbortHandler) // the client must not take a part for the whole
 	}
 }
@@ -316,7 +322,7 @@ func answer(w http.ResponseWriter, r *http.Request, body []byte, resp *http.Resp
 const mostKept = 256 << 10
 
 // stream passes on events, each when all of it is there. If the replica is lost, the last event is the error.
-func stream(w http.ResponseWriter, r *http.Request, body []byte, from io.Reader) {
+func stream(w http.ResponseWriter, r *http.Request, body []byte, from io.Reader, to *transport.Elsewhere) {
 	flush := http.NewResponseController(w)
 	_ = flush.Flush()
 	var held []byte // the beginning of an event
@@ -342,8 +348,9 @@ func stream(w http.ResponseWriter, r *http.Request, body []byte, from io.Reader)
 			_, _ = w.Write(held)
 			return
 		default:
+			to.Failed = errLost
 			if id := requestOf(body); id != "" {
-				_, _ = w.Write(eventstream.AppendEvent(nil, "", "", jsonrpc.AppendError(nil, id, errLost)))
+				_, _ = w.Write(eventstream.AppendEvent(nil, "", "", jsonrpc.AppendError(nil, id, mcp.Wire(errLost))))
 			}
 			return
 		}
@@ -369,12 +376,13 @@ func requestOf(body []byte) jsonrpc.ID {
 	return m.ID
 }
 
-// refuse answers with an error, which clients of all revisions understand as that of their request.
-func refuse(w http.ResponseWriter, body []byte, e *jsonrpc.Error) {
+// fail answers with an error, which clients of all revisions understand as that of their request.
+func fail(w http.ResponseWriter, body []byte, to *transport.Elsewhere, err error) {
+	to.Failed = err
 	id := requestOf(body)
 	status := http.StatusOK
 	if id == "" {
 		status = http.StatusBadGateway
 	}
-	httpdoor.Refuse(w, status, id, e)
+	httpdoor.Refuse(w, status, id, mcp.Wire(err))
 }

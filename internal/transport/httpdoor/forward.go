@@ -19,5 +19,8 @@ type Forwarder interface {
 	// If to has Again, Forward returns false when the process hasn't got the request: nothing is written then, and the
 	// caller looks again where it goes. A request that was passed on already, and is for another process, is refused so
 	// that whoever has passed it on looks again. Without a Home, it's refused because nobody could be reached.
+	//
+	// If the client hears an error because the process can't be reached, or was lost, Forward sets to.Failed, and the
+	// caller records the request.
 	Forward(w http.ResponseWriter, r *http.Request, body []byte, to *transport.Elsewhere) (done bool)
 }

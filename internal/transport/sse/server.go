@@ -178,7 +178,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, principal *ident
 		s.refuse(w, http.StatusNotAcceptable, "", jsonrpc.CodeInvalidRequest, "the Accept header must contain text/event-stream")
 		return
 	}
-	peer := transport.Peer{Transport: "sse", Who: principal, Remote: httpdoor.Remote(r), Endpoint: s.opts.Endpoint}
+	peer := s.peer(r, principal)
 	who := httpdoor.NewcomerOf(r, principal.SeatKey(), "") // the name of the client is not known before initialize
 	if allow := s.opts.AllowStream; allow != nil {
 		after, ok := allow(r.Context(), who)
@@ -244,7 +244,7 @@ func (s *Server) message(w http.ResponseWriter, r *http.Request, who *identity.P
 	}
 	l, err := s.link(id, who.SeatKey())
 	if err != nil {
-		if s.forward(w, r, err) {
+		if s.forward(w, r, who, err) {
 			return
 		}
 		s.refuse(w, http.StatusNotFound, "", jsonrpc.CodeInvalidRequest, "session not found"+transport.WhyAway(err))
@@ -267,7 +267,7 @@ func (s *Server) message(w http.ResponseWriter, r *http.Request, who *identity.P
 		s.refuseScan(w, r, who, err)
 		return
 	}
-	in := transport.Incoming{Msg: m, Request: transport.Request{Method: http.MethodPost, Path: httpdoor.Path(r), Header: r.Header, Edits: transport.OwnFields}}
+	in := transport.Incoming{Msg: m, Request: requestOf(r)}
 	if m.Kind != jsonrpc.Request {
 		s.counts.notes.Add(1)
 		if err := l.deliver(r.Context(), in); err != nil {
@@ -287,13 +287,23 @@ func (s *Server) message(w http.ResponseWriter, r *http.Request, who *identity.P
 	_, _ = w.Write(accepted)
 }
 
+// requestOf returns a description of a POST request for recording.
+func requestOf(r *http.Request) transport.Request {
+	return transport.Request{Method: http.MethodPost, Path: httpdoor.Path(r), Header: r.Header, Edits: transport.OwnFields}
+}
+
+// peer describes the sender of r.
+func (s *Server) peer(r *http.Request, who *identity.Principal) transport.Peer {
+	return transport.Peer{Transport: "sse", Who: who, Remote: httpdoor.Remote(r), Endpoint: s.opts.Endpoint}
+}
+
 func (s *Server) bodyLimits() httpdoor.BodyLimits {
 	return httpdoor.BodyLimits{Bytes: s.opts.MaxBody(), Idle: s.opts.BodyIdle, Budget: s.opts.Budget}
 }
 
 // forward passes a message on if err is a *transport.Elsewhere. It returns false if it is not, or if
 // nobody forwards messages.
-func (s *Server) forward(w http.ResponseWriter, r *http.Request, err error) bool {
+func (s *Server) forward(w http.ResponseWriter, r *http.Request, who *identity.Principal, err error) bool {
 	var to *transport.Elsewhere
 	if s.opts.Forward == nil || !errors.As(err, &to) || !s.opts.Forward.Reaches(r, to) {
 		return false
@@ -304,6 +314,11 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request, err error) bool
 		return true
 	}
 	defer held.Give()
+	defer func() { // Forward panics if it can't end an answer
+		if to.Failed != nil {
+			transport.Record(context.WithoutCancel(r.Context()), s.opts.Acceptor, s.peer(r, who), body, transport.Incoming{Request: requestOf(r), Failed: to.Failed})
+		}
+	}()
 	s.opts.Forward.Forward(w, r, body, to)
 	return true
 }
@@ -313,7 +328,7 @@ func (s *Server) refuseScan(w http.ResponseWriter, r *http.Request, who *identit
 	e := &jsonrpc.Error{Code: jsonrpc.CodeParse, Message: "the request body is not a JSON-RPC message"}
 	_ = errors.As(err, &e)
 	e = mcp.RefusedByScan(e)
-	transport.ReportRefused(s.opts.Acceptor, transport.RefusedMessage{Peer: transport.Peer{Transport: "sse", Who: who, Remote: httpdoor.Remote(r), Endpoint: s.opts.Endpoint}, Method: e.Method, Err: e})
+	transport.ReportRefused(s.opts.Acceptor, transport.RefusedMessage{Peer: s.peer(r, who), Method: e.Method, Err: e})
 	if e.ID == "" {
 		e = &jsonrpc.Error{Code: e.Code, Message: e.Message, Data: e.Data, ID: "null"} // JSON-RPC 2.0 §5
 	}

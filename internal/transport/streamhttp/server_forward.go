@@ -1,9 +1,11 @@
 package streamhttp
 
 import (
+	"context"
 	"errors"
 	"net/http"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
@@ -12,7 +14,7 @@ import (
 
 // forward passes a request on if err is a *transport.Elsewhere. It returns false if it is not, or if
 // nobody forwards requests.
-func (s *Server) forward(w http.ResponseWriter, r *http.Request, body []byte, err error) bool {
+func (s *Server) forward(w http.ResponseWriter, r *http.Request, who *identity.Principal, body []byte, err error) bool {
 	var to *transport.Elsewhere
 	if s.opts.Forward == nil || !errors.As(err, &to) || !s.opts.Forward.Reaches(r, to) {
 		return false
@@ -23,8 +25,19 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request, body []byte, er
 		return true
 	}
 	defer f.remove()
-	s.opts.Forward.Forward(w, r, body, to)
+	s.pass(w, r, who, body, to)
 	return true
+}
+
+// pass passes a request on, and records it if it gets lost on the way.
+func (s *Server) pass(w http.ResponseWriter, r *http.Request, who *identity.Principal, body []byte, to *transport.Elsewhere) (done bool) {
+	defer func() { // Forward panics if it can't end an answer
+		if to.Failed != nil {
+			in := transport.Incoming{Version: r.Header.Get(mcp.HeaderVersion), Params: paramHeaders(r.Header), HTTP: true, Request: requestOf(r), Failed: to.Failed}
+			transport.Record(context.WithoutCancel(r.Context()), s.opts.Acceptor, s.peer(r, who), body, in)
+		}
+	}()
+	return s.opts.Forward.Forward(w, r, body, to)
 }
 
 // stopping refuses a request that comes after the last. Another process that has passed it on to us looks again where it

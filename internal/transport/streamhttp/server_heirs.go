@@ -46,14 +46,14 @@ func (s *Server) seek(w http.ResponseWriter, r *http.Request, who *identity.Prin
 		if err == nil || !away && !errors.Is(err, transport.ErrUnsettled) {
 			return ses, err
 		}
-		if s.passes(w, r, h, to) {
+		if s.passes(w, r, who, h, to) {
 			return nil, nil
 		}
 		if away {
 			moved = !to.Lost
 		}
 		if !seeksOn(r.Context(), try, end) {
-			s.passes(w, r, h, &transport.Elsewhere{})
+			s.passes(w, r, who, h, &transport.Elsewhere{})
 			return nil, nil
 		}
 	}
@@ -65,14 +65,14 @@ func seeksOn(ctx context.Context, try int, end time.Time) bool {
 }
 
 // passes passes a request on. It returns false if the caller has to look again.
-func (s *Server) passes(w http.ResponseWriter, r *http.Request, h headers, to *transport.Elsewhere) bool {
+func (s *Server) passes(w http.ResponseWriter, r *http.Request, who *identity.Principal, h headers, to *transport.Elsewhere) bool {
 	var f flight
 	if !s.flights.add(&f) {
 		s.stopping(w, r, h.body, "")
 		return true
 	}
 	defer f.remove()
-	return s.opts.Forward.Forward(w, r, h.body, to)
+	return s.pass(w, r, who, h.body, to)
 }
 
 // seekOnce returns the acquired session if it's here, or is here from now on.

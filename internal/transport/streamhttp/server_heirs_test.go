@@ -2,12 +2,16 @@ package streamhttp
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
+	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
 
 // house is a transport.Seats of a process whose sessions others can take. Ids are "id", a dot and a number.
@@ -19,6 +23,7 @@ type house struct {
 	heirs bool
 	away  bool // Find says that another process has everything
 	hop   bool // requests come from another process
+	fails error
 }
 
 func (h *house) Seal(string, []byte) string {
@@ -65,6 +70,9 @@ func (h *house) Reaches(*http.Request, *transport.Elsewhere) bool { return true 
 
 func (h *house) Forward(w http.ResponseWriter, _ *http.Request, _ []byte, to *transport.Elsewhere) bool {
 	switch {
+	case h.fails != nil:
+		to.Failed = h.fails
+		httpdoor.Refuse(w, http.StatusOK, "1", mcp.Wire(h.fails))
 	case h.hop:
 		w.WriteHeader(http.StatusMisdirectedRequest)
 	case to.Home == "there":
@@ -73,6 +81,31 @@ func (h *house) Forward(w http.ResponseWriter, _ *http.Request, _ []byte, to *tr
 		return false
 	}
 	return true
+}
+
+// TestRecord lets requests get lost that another process should answer. The Acceptor hears of each once more, and which
+// error the client got.
+func TestRecord(t *testing.T) {
+	h := &house{fails: errors.New("lost"), away: true}
+	var failed atomic.Int64
+	hall := &hall{serve: func(_ context.Context, in transport.Incoming, r transport.Responder) {
+		if in.Failed != nil {
+			if in.Failed != h.fails || in.Msg.Method != mcp.MethodCallTool || in.Request.Path != "/mcp" {
+				t.Errorf("it hears of %s: %v", in.Msg.Raw, in.Failed)
+			}
+			failed.Add(1)
+			finish(in, r)
+		} else if !r.(transport.Forwarding).Forward(&transport.Elsewhere{Home: "there", Again: true}) {
+			t.Error("nobody passes it on")
+		}
+	}}
+	d := open(t, hall, func(o *Options) { o.Places, o.Forward = h, h })
+	d.post(call("1"), "Mcp-Session-Id: id.x").want(t, 200, -32603)
+	body, header := modernCall("1")
+	d.post(body, header...).want(t, 200, -32603)
+	if n := failed.Load(); n != 2 {
+		t.Errorf("it hears of %d", n)
+	}
 }
 
 // TestHandOver gives a session away: its stream ends, and its requests go to another process. Without an heir, it stays.

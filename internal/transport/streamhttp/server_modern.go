@@ -41,14 +41,14 @@ func (s *Server) modern(w http.ResponseWriter, r *http.Request, who *identity.Pr
 	s.counts.modern.Add(1)
 	end := time.Now().Add(seekFor)
 	for try := 0; ; try++ {
-		res := &response{server: s, w: w, r: r, id: m.ID, modern: true, ends: h.ends}
+		res := &response{server: s, w: w, r: r, id: m.ID, who: who, modern: true, ends: h.ends}
 		res.seat = who.SeatKey()
 		res.conv = s.opts.Acceptor.Accept(s.peer(r, who), nil)
 		if s.serve(r.Context(), res, in) {
 			return
 		}
 		if !seeksOn(r.Context(), try, end) {
-			s.opts.Forward.Forward(w, r, m.Raw, &transport.Elsewhere{}) // nobody could say in time who has what it needs
+			s.pass(w, r, who, m.Raw, &transport.Elsewhere{}) // nobody could say in time who has what it needs
 			return
 		}
 	}

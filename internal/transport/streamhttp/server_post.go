@@ -40,7 +40,7 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request, who *identity.Prin
 	}
 	m, err := jsonrpc.Scan(body, scanLimits(body))
 	if err != nil {
-		if s.forward(w, r, body, s.misplaced(h)) {
+		if s.forward(w, r, who, body, s.misplaced(h)) {
 			return // the message may be an answer that its session must hear of
 		}
 		s.refuseAnswer(h, who, transport.Refused(body, err))
@@ -142,7 +142,7 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request, who *identity.Pri
 		return nil
 	}
 	if err != nil {
-		if !s.forward(w, r, h.body, err) {
+		if !s.forward(w, r, who, h.body, err) {
 			// 2025-11-25 §Transports, "Session Management" 3, requires 404.
 			s.refuse(w, http.StatusNotFound, "", jsonrpc.CodeInvalidRequest, "session not found"+transport.WhyAway(err))
 		}

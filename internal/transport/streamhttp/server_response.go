@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/base/trails"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
@@ -27,7 +28,8 @@ type response struct {
 	server  *Server
 	w       http.ResponseWriter
 	r       *http.Request
-	id      jsonrpc.ID // id of the request, for errors that Dragoman writes
+	id      jsonrpc.ID          // id of the request, for errors that Dragoman writes
+	who     *identity.Principal // the sender of a modern request
 	modern  bool
 	ends    uint64                  // Server.ends when a modern request arrived
 	stop    context.CancelCauseFunc // ends a modern request; nil if only its client can end it
@@ -93,7 +95,13 @@ func (s *Server) serve(ctx context.Context, res *response, in transport.Incoming
 		}
 	}
 	res.run(ctx, in)
-	return res.to == nil || s.opts.Forward.Forward(res.w, res.r, in.Msg.Raw, res.to)
+	switch {
+	case res.to == nil:
+		return true
+	case res.to.Again:
+		return s.pass(res.w, res.r, res.who, in.Msg.Raw, res.to)
+	}
+	return s.opts.Forward.Forward(res.w, res.r, in.Msg.Raw, res.to) // the conversation has recorded it
 }
 
 func (res *response) run(ctx context.Context, in transport.Incoming) {
