@@ -82,21 +82,24 @@ func LimitsLine(all []LimitRefusals) string {
 	return fmt.Sprintf("limits: %s refused since the start, %s", number(int64(n), "call"), strings.Join(of, ", "))
 }
 
-// ReplicasLine says which replicas there are, without those that have ended by themselves.
+// ReplicasLine says which replicas there are, without those that have ended by themselves, or run again.
 func ReplicasLine(all []Replica) string {
 	var parts []string
 	for _, x := range all {
 		part := x.Name + " " + x.State
+		again := slices.ContainsFunc(all, func(y Replica) bool { return y.runs() && y.Name == x.Name })
 		switch {
-		case x.State == "gone":
+		case x.State == "gone", x.State == "dead" && again:
 			continue
+		case x.State == "dead":
+			part += fmt.Sprintf(" (silent for %s)", time.Duration(x.SilentSeconds)*time.Second)
 		case x.Problem != "" && x.Self:
 			part += " (this one; " + x.Problem + ")"
 		case x.Problem != "":
 			part += " (" + x.Problem + ")"
 		case x.Self:
 			part += " (this one)"
-		case x.State != "dead" && x.SilentSeconds > 3:
+		case x.SilentSeconds > 3:
 			part += fmt.Sprintf(" (silent for %d s)", x.SilentSeconds)
 		}
 		parts = append(parts, part)

@@ -83,20 +83,16 @@ type view struct {
 	by      map[string]*Member // by incarnation
 }
 
-// errListen is an address at which we can't listen.
-type errListen struct {
-	address string
-	cause   error
+// errListen is the error for an address at which we can't listen.
+func errListen(address string, cause error) error {
+	return &sqldb.Error{
+		Text: fmt.Sprintf("dragoman can't listen for other replicas at %s: %v", address, cause),
+		Next: "set dragoman.cluster.listen to an address of this machine at which nothing else listens",
+	}
 }
-
-func (e *errListen) Error() string {
-	return fmt.Sprintf("cannot listen for other replicas at %s: %v", e.address, e.cause)
-}
-
-func (e *errListen) Unwrap() error { return e.cause }
 
 // Join opens the listener for other replicas, and then writes that this process is one of them. The error is a
-// *sqldb.Error if the database can't be used, or if a replica runs that this one can't be beside.
+// *sqldb.Error if the address or the database can't be used, or if a replica runs that this one can't be beside.
 func Join(ctx context.Context, o Options) (*Cluster, error) {
 	c, err := newCluster(o)
 	if err != nil {
@@ -106,7 +102,7 @@ func Join(ctx context.Context, o Options) (*Cluster, error) {
 		return nil, err
 	}
 	if c.listener, err = net.Listen("tcp", o.Listen); err != nil {
-		return nil, &errListen{o.Listen, err}
+		return nil, errListen(o.Listen, err)
 	}
 	c.address = advertised(o.Advertise, c.listener.Addr())
 	if c.rows == nil {
