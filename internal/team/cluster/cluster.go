@@ -224,7 +224,7 @@ func (c *Cluster) Close() {
 		}
 		_ = c.listener.Close()
 		c.group.Wait()
-		c.closeLinks(func(string) bool { return true })
+		c.closeLinks(func(string) (over, cut bool) { return true, true })
 		_ = c.rows.Close()
 	})
 }
@@ -329,7 +329,10 @@ func (c *Cluster) read(ctx context.Context) error {
 		v.by[list[i].Incarnation] = &list[i]
 	}
 	c.view.Store(v)
-	c.closeLinks(func(name string) bool { m := v.by[name]; return m == nil || !m.Lives() })
+	c.closeLinks(func(name string) (over, cut bool) {
+		m := v.by[name]
+		return m == nil || !m.Lives(), m == nil || m.State != Gone // who has gone still answers what it has got
+	})
 	return nil
 }
 
@@ -343,20 +346,23 @@ func (c *Cluster) compareClocks(database, began, ended time.Time) {
 	c.astray = astray
 }
 
-// closeLinks ends what goes on with some replicas.
-func (c *Cluster) closeLinks(of func(incarnation string) bool) {
+// closeLinks closes the links to replicas that are over. What goes on with them is cut off, or ends by itself.
+func (c *Cluster) closeLinks(which func(incarnation string) (over, cut bool)) {
 	var ended []*link
 	c.mu.Lock()
 	maps.DeleteFunc(c.links, func(name string, l *link) bool {
-		if !of(name) {
-			return false
+		over, cut := which(name)
+		if over {
+			ended = append(ended, l)
 		}
-		ended = append(ended, l)
-		return true
+		if over && cut {
+			l.end()
+		}
+		return over
 	})
 	c.mu.Unlock()
 	for _, l := range ended {
-		l.close()
+		l.origin.CloseIdleConnections()
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -334,6 +335,31 @@ func TestUnreachable(t *testing.T) {
 	_ = front
 	if status, text := send(t, front, id, request); status != 404 && !strings.Contains(text, "not_sent") {
 		t.Errorf("after it has gone: %d %s", status, text)
+	}
+}
+
+// TestGoneStillAnswers lets a replica go while it answers a request. Whoever has passed it on sees that it has gone, and
+// waits for the answer all the same.
+func TestGoneStillAnswers(t *testing.T) {
+	t.Parallel()
+	begun, answers := make(chan bool), make(chan bool)
+	front, near, far := pair(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		close(begun)
+		<-answers
+		_, _ = io.WriteString(w, "late")
+	}))
+	var going sync.WaitGroup
+	defer going.Wait()
+	going.Go(func() {
+		<-begun
+		going.Go(far.Close)
+		for m := near.view.Load().by[far.me.Load().Incarnation]; m == nil || m.State != Gone; m = near.view.Load().by[far.me.Load().Incarnation] {
+			time.Sleep(10 * time.Millisecond) // the replicas use real time
+		}
+		close(answers)
+	})
+	if status, text := send(t, front, far.Mark("s"), `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x"}}`); status != 200 || text != "late" {
+		t.Errorf("%d %s", status, text)
 	}
 }
 

@@ -156,7 +156,7 @@ func TestReaches(t *testing.T) {
 		t.Fatalf("a replica that answers isn't reached: %v", err)
 	}
 	_ = far.listener.Close()
-	near.closeLinks(func(string) bool { return true })
+	near.closeLinks(func(string) (over, cut bool) { return true, true })
 	if near.reach(t.Context(), far.me.Load()) {
 		t.Error("a replica that doesn't listen is reached")
 	}
