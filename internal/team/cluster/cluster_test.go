@@ -90,7 +90,7 @@ func pair(t *testing.T, handler http.Handler) (front *httptest.Server, near, far
 		body, _ := io.ReadAll(r.Body)
 		to := &transport.Elsewhere{Home: near.Of(r.Header.Get("Mcp-Session-Id"))}
 		if to.Home == "" || !near.Reaches(r, to) {
-			http.Error(w, "not elsewhere"+transport.WhyAway(to), 404)
+			http.Error(patient{w}, "not elsewhere"+transport.WhyAway(to), 404) // a look at the rows may take longer than writeTimeout
 			return
 		}
 		near.Forward(w, r, body, to)
