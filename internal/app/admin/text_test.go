@@ -44,3 +44,14 @@ func TestTextDoesNotRepeatTheFailure(t *testing.T) {
 		t.Errorf("the reason is repeated:\n%s", text)
 	}
 }
+
+// TestReplicasLine leaves out a replica that was lost if one of that name runs again, and says of others since when.
+func TestReplicasLine(t *testing.T) {
+	got := ReplicasLine([]Replica{
+		{Name: "r1", State: "dead", SilentSeconds: 100}, {Name: "r1", State: "ready", Self: true}, {Name: "r2", State: "gone"},
+		{Name: "r3", State: "dead", SilentSeconds: 90}, {Name: "r4", State: "draining", SilentSeconds: 5},
+	})
+	if strings.Count(got, "r1") != 1 || strings.Contains(got, "r2") || !strings.Contains(got, "r3 dead (silent for 1m30s)") || !strings.Contains(got, "r4 draining (silent for 5 s)") {
+		t.Error(got)
+	}
+}

@@ -414,6 +414,17 @@ func TestTC22(t *testing.T) {
 	_ = resp.Body.Close()
 }
 
+// TestTakenAddress joins at an address at which another replica listens: the error names the setting.
+func TestTakenAddress(t *testing.T) {
+	t.Parallel()
+	_, near, _ := pair(t, http.NotFoundHandler())
+	_, err := Join(t.Context(), Options{Name: "r9", Listen: near.listener.Addr().String()})
+	var own *sqldb.Error
+	if !errors.As(err, &own) || !strings.Contains(own.Next, "dragoman.cluster.listen") {
+		t.Errorf("%v", err)
+	}
+}
+
 // TestTC20Members lets replicas of several versions of the protocol come while others run. Neighbours are let in, and are
 // each other's heirs; who is further away is told why not, unless those replicas have stopped or are long silent.
 func TestTC20Members(t *testing.T) {
@@ -513,7 +524,6 @@ func TestRows(t *testing.T) {
 	if list, _ = db.members(t.Context()); len(list) != 3 {
 		t.Errorf("%d rows are left", len(list))
 	}
-	_ = sqldb.Error{} // brings the driver
 }
 
 // TestFailed checks that whoever passes a request on hears what its client did, if that wasn't the home's answer.

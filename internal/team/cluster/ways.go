@@ -43,8 +43,8 @@ func (w *ways) reaches() bool {
 }
 
 // try finds out whether we reach our neighbours. Every two seconds, up to five get a request over a connection that's
-// kept, however many replicas there are. That's about a tenth of a millisecond of CPU for each, and the same for those
-// that call us.
+// kept, however many replicas there are. A whole call costs 0.13 ms on the same way, both replicas together, so that's
+// less than a millisecond of CPU every two seconds.
 func (c *Cluster) try(ctx context.Context) {
 	all := neighbours(c.Members(), c.me.Load().Incarnation)
 	if !c.ways.trying.CompareAndSwap(false, true) {
